@@ -64,8 +64,14 @@ func (p *part) since(start int64) (t Totals) {
 func (a *account) countTurn(r *Record) {
 	t, now := totalsOf(r), r.Time.Unix()
 	a.part.countTurn(t, now)
-	a.Calls.add(toolCallsOf(r))
-	a.Buffers.add(toolBuffersOf(r))
+	a.Calls.add(ToolCalls{Total: int64(r.Tools.Calls), Duplicates: int64(r.Tools.Duplicates), Unwritable: int64(r.Tools.Unwritable)})
+	if r.Tools.Truncated {
+		a.Calls.Truncated++
+	}
+	a.Buffers.add(ToolBuffers{Started: int64(r.Tools.Started), Flushed: int64(r.Tools.Flushed)})
+	for reason, n := range r.Tools.Aborted {
+		a.Buffers.add(ToolBuffers{Aborted: int64(n), ByReason: map[string]int64{string(reason): int64(n)}})
+	}
 	a.Hours = a.Hours.dropFuture(hours, now).add(hours, now, t)
 	for i, name := range [...]string{r.keyName(), Shorten(r.Model), r.Route, Shorten(r.Meter)} {
 		if name != "" || i == 0 { // a refused request has no model and no meter

@@ -73,14 +73,6 @@ type ToolCalls struct {
 	Unwritable int64 `json:"unwritable"` // calls that could not be written as a block
 }
 
-func toolCallsOf(r *Record) ToolCalls {
-	c := ToolCalls{Total: int64(r.Tools.Calls), Duplicates: int64(r.Tools.Duplicates), Unwritable: int64(r.Tools.Unwritable)}
-	if r.Tools.Truncated {
-		c.Truncated = 1
-	}
-	return c
-}
-
 func (c *ToolCalls) add(d ToolCalls) {
 	c.Total += d.Total
 	c.Truncated += d.Truncated
@@ -94,14 +86,6 @@ type ToolBuffers struct {
 	Flushed  int64            `json:"tool_buffer_flushed"`
 	Aborted  int64            `json:"tool_buffer_aborted"`
 	ByReason map[string]int64 `json:"aborted_by_reason,omitempty"`
-}
-
-func toolBuffersOf(r *Record) ToolBuffers {
-	b := ToolBuffers{Started: int64(r.Tools.Started), Flushed: int64(r.Tools.Flushed)}
-	for reason, n := range r.Tools.Aborted {
-		b.add(ToolBuffers{Aborted: int64(n), ByReason: map[string]int64{string(reason): int64(n)}})
-	}
-	return b
 }
 
 func (b *ToolBuffers) add(c ToolBuffers) {
