@@ -171,14 +171,6 @@ func restartOnOtherProcess(ctx context.Context, t *Turn, f *turnFailure) (starte
 	return true, t.startOn(ctx, o, picked, done)
 }
 
-// restartWithoutSpare starts a turn that could not start on a spare thread, now on another thread.
-func restartWithoutSpare(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
-	f.opening = &opening{lease: f.opening.lease, spareSettings: t.current.spareSettings}
-	t.closeThread(t.current.onClose)
-	t.current = attempt{}
-	return true, t.startOnLeastBusy(ctx, f.opening)
-}
-
 // isGone reports whether an error says that a process does not work. A process that refuses a call works.
 func isGone(err error) bool {
 	_, notReady := errors.AsType[*appserver.NotReadyError](err)

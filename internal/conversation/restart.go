@@ -61,14 +61,19 @@ var remedies = [...]remedy{{
 }, {
 	name: "another process for one that is gone", opening: true,
 	fits: func(t *Turn, f *turnFailure) bool {
-		return t.current.failedToOpen() && !f.opening.moved && isGone(f.err)
+		return t.current.member.Process != nil && t.current.thread == nil && !f.opening.moved && isGone(f.err)
 	},
 	start: restartOnOtherProcess,
 }, {
 	// The spare thread or its process may have ended unnoticed while the thread waited.
 	name: "a new thread instead of a spare one", opening: true,
-	fits:  func(t *Turn, _ *turnFailure) bool { return t.current.origin == Prepared },
-	start: restartWithoutSpare,
+	fits: func(t *Turn, _ *turnFailure) bool { return t.current.origin == Prepared },
+	start: func(ctx context.Context, t *Turn, f *turnFailure) (started bool, err error) {
+		f.opening = &opening{lease: f.opening.lease, spareSettings: t.current.spareSettings}
+		t.closeThread(t.current.onClose)
+		t.current = attempt{}
+		return true, t.startOnLeastBusy(ctx, f.opening)
+	},
 }, {
 	name:  "the app-server that serves now",
 	fits:  func(_ *Turn, f *turnFailure) bool { return f.processReplaced },

@@ -29,13 +29,6 @@ type kind struct {
 	hasSpare bool      // a spare thread waits or is being started
 }
 
-// key returns the hash of the parameters of thread/start.
-func (s *settings) key() (Hash, error) {
-	d := newDigest()
-	err := d.threadParams(&s.params)
-	return d.sum(), err
-}
-
 func (d *digest) threadParams(params *codexrpc.ThreadStartParams) error {
 	var buffer wirejson.Buffer
 	defer buffer.Release()
@@ -51,7 +44,9 @@ func (d *digest) threadParams(params *codexrpc.ThreadStartParams) error {
 // takeSpare removes and returns the spare thread with these settings on the same connection, or nil. If
 // another request has had these settings recently, it sets s.kind, so that startSpare starts a thread.
 func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
-	key, err := s.key()
+	d := newDigest()
+	err := d.threadParams(&s.params)
+	key := d.sum()
 	if err != nil {
 		return nil // the start of a new thread will report the error
 	}

@@ -130,8 +130,6 @@ const (
 	Resumed   Origin = "resumed"   // the turn waited for the results of tool calls, and goes on
 )
 
-func (a *attempt) failedToOpen() bool { return a.member.Process != nil && a.thread == nil }
-
 func (a *attempt) wasKept() bool { return a.origin == Continued || a.origin == Resumed }
 
 // Place returns where the thread runs.
