@@ -65,3 +65,21 @@ func (s *Site) Samples() map[string]float64 {
 func (s *Site) WithMetrics(options string) string {
 	return s.Wrap("metrics /metrics\ncodex {\n" + s.AppServer() + "\n" + options + "\n}")
 }
+
+// Restart replaces the app-server and waits for the next one.
+func Restart(s, admin *Site) {
+	s.T.Helper()
+	var before int
+	WaitFor(s.T, "the end of another replacement", func() bool { // of a login that was seen meanwhile
+		before = admin.Status().AppServers[0].PID
+		response, text := admin.Call(http.MethodPost, "/codex/restart", nil, nil)
+		if response.StatusCode >= 300 && !strings.Contains(text, "is being replaced already") {
+			s.T.Fatal(response.Status, text)
+		}
+		return response.StatusCode < 300
+	})
+	WaitFor(s.T, "another program", func() bool {
+		now := admin.Status().AppServers[0]
+		return now.State == "ready" && now.PID != before
+	})
+}

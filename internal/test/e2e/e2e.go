@@ -9,7 +9,8 @@
 //     structured or textual
 //   - faults: kills, hangs, disconnects and reloads under load; pools, and several Caddys
 //     that share a Redis, behind a balancer
-//   - operations: configuration, logins, keys, metrics, commands, start and exit
+//   - logins: sign-in and renewal, plans with their meters and shares, events, commands
+//   - operations: configuration, keys, metrics, start and exit
 //   - terminal: Claude Code and Codex as their users see them, on the screen of a terminal
 package e2e
 

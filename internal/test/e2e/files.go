@@ -44,3 +44,20 @@ func LogLine(t *testing.T, path, message string) map[string]any {
 	must.OK(t, lines.Err())
 	return nil
 }
+
+// OwnTemp gives the test its own directory for temporary files, which Caddy removes after its stop.
+func OwnTemp(t *testing.T) {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Cleanup(func() {
+		WaitFor(t, "the private directories to be removed", func() bool { return len(PrivateDirs(t)) == 0 })
+	})
+}
+
+// PrivateDirs returns the directories of app-servers in the temporary directory of the test.
+func PrivateDirs(t testing.TB) []string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "caddy-codex-run-*"))
+	must.OK(t, err)
+	return dirs
+}

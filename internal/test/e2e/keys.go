@@ -54,3 +54,10 @@ func (s *Site) Used(key, unit string) int64 {
 	s.T.Helper()
 	return s.Usage(key).Get(`keys.0.limits.#(unit=="` + unit + `").used`).Int()
 }
+
+// StatusOf returns the status of a request to say something, and its answer.
+func StatusOf(s *Site, key string, settings Fields) (status int, text string) {
+	s.T.Helper()
+	response, text := s.Post(ChatBody("say:ok", settings), Bearer(key))
+	return response.StatusCode, text
+}

@@ -81,18 +81,18 @@ func TestBuiltCaddyKilled(t *testing.T) {
 		t.Error("the stream ended as if it were complete")
 	}
 	e2e.WaitFor(t, "codex to end", e2e.AllGone(pids))
-	left := privateDirs(t)
+	left := e2e.PrivateDirs(t)
 	_ = r.Wait() // fails because it was killed
 	r.Start()
 	e2e.WaitFor(t, "the directory of the one before to be removed", func() bool {
-		now := privateDirs(t)
+		now := e2e.PrivateDirs(t)
 		return len(left) == 1 && len(now) == 1 && now[0] != left[0]
 	})
 }
 
 // TestBuiltCaddyValidates: validating a configuration starts no process and creates no file.
 func TestBuiltCaddyValidates(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	dir := t.TempDir()
 	mark := filepath.Join(dir, "started")
 	program := filepath.Join(dir, "codex")
@@ -106,7 +106,7 @@ func TestBuiltCaddyValidates(t *testing.T) {
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("validate has started the app-server")
 	}
-	if dirs := privateDirs(t); len(dirs) != 0 {
+	if dirs := e2e.PrivateDirs(t); len(dirs) != 0 {
 		t.Errorf("validate has made %q", dirs)
 	}
 	modules, err := exec.CommandContext(e2e.Context(t), e2e.BuiltCaddy(t), "list-modules").Output()

@@ -108,7 +108,7 @@ var operatorsFiles = map[string]string{
 func TestNothingOfTheOperatorsHome(t *testing.T) {
 	user := t.TempDir()
 	t.Setenv("HOME", user)
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s := e2e.NewSite(t, "")
 	admin := s.WithAdmin(s.Caddyfile(""))
 	s.WaitReady()
@@ -130,7 +130,7 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	}
 	top = regexp.MustCompile(`(?m)^(approval_policy|sandbox_mode) .*\n`).ReplaceAllString(top, "")
 	e2e.WriteFile(t, path, fmt.Sprintf(names.Replace(operatorsConfig), top)+tables)
-	restart(s, admin)
+	e2e.Restart(s, admin)
 
 	got := whatTheModelGets(t, s, models)
 	if len(got) != len(want) || len(want) == 0 {
@@ -147,11 +147,11 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	if _, err := os.Stat(marker); !os.IsNotExist(err) {
 		t.Errorf("a program of the operator's was run: %v", err)
 	}
-	for _, dir := range privateDirs(t) {
+	for _, dir := range e2e.PrivateDirs(t) {
 		checkNoLog(t, dir)
 	}
 	s.Load(s.Wrap("respond ok"))
-	e2e.WaitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
+	e2e.WaitFor(t, "the private directories to be removed", func() bool { return len(e2e.PrivateDirs(t)) == 0 })
 }
 
 // checkNoLog: there is no log database and no sessions, which Codex would search for each thread.
@@ -169,24 +169,6 @@ func checkNoLog(t *testing.T, dir string) {
 	if sessions, err := filepath.Glob(filepath.Join(dir, "home-*", "codex", "*sessions*")); err != nil || len(sessions) > 0 {
 		t.Errorf("there are %s, %v", sessions, err)
 	}
-}
-
-// restart replaces the app-server and waits for the next one.
-func restart(s *e2e.Site, admin *e2e.Site) {
-	s.T.Helper()
-	var before int
-	e2e.WaitFor(s.T, "the end of another replacement", func() bool { // of a login that was seen meanwhile
-		before = admin.Status().AppServers[0].PID
-		response, text := admin.Call(http.MethodPost, "/codex/restart", nil, nil)
-		if response.StatusCode >= 300 && !strings.Contains(text, "is being replaced already") {
-			s.T.Fatal(response.Status, text)
-		}
-		return response.StatusCode < 300
-	})
-	e2e.WaitFor(s.T, "another program", func() bool {
-		now := admin.Status().AppServers[0]
-		return now.State == "ready" && now.PID != before
-	})
 }
 
 // whatTheModelGets returns the requests that reach the model, with names instead of ids and times.
@@ -239,26 +221,9 @@ func withoutIDs(t *testing.T, request scriptedmodel.Request) string {
 	return numbers.ReplaceAllString(times.ReplaceAllString(uuids.ReplaceAllString(text.String(), "ID"), "TIME"), `"NUMBER"`)
 }
 
-// ownTemp gives the test its own directory for temporary files, which Caddy removes after its stop.
-func ownTemp(t *testing.T) {
-	t.Helper()
-	t.Setenv("TMPDIR", t.TempDir())
-	t.Cleanup(func() {
-		e2e.WaitFor(t, "the private directories to be removed", func() bool { return len(privateDirs(t)) == 0 })
-	})
-}
-
-// privateDirs returns the directories of app-servers in the temporary directory of the test.
-func privateDirs(t testing.TB) []string {
-	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "caddy-codex-run-*"))
-	must.OK(t, err)
-	return dirs
-}
-
 // TestNothingOfTheWorkingDirectory: the model gets nothing of a project where the command begins.
 func TestNothingOfTheWorkingDirectory(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s := e2e.NewSite(t, "")
 	models := []string{"gpt-5"}
 	want := whatTheModelGets(t, s, models)

@@ -20,13 +20,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// statusOf returns the status of a request to say something.
-func statusOf(s *e2e.Site, key string, settings e2e.Fields) (status int, text string) {
-	s.T.Helper()
-	response, text := s.Post(e2e.ChatBody("say:ok", settings), e2e.Bearer(key))
-	return response.StatusCode, text
-}
-
 // TestKeyFile checks keys of a file with the real codex: expired, limited to models, made
 // and revoked without a reload, also for a WebSocket that is open.
 func TestKeyFile(t *testing.T) {
@@ -38,11 +31,11 @@ func TestKeyFile(t *testing.T) {
 	for key, want := range map[string]int{
 		"sk-ann": http.StatusOK, "sk-bob": http.StatusNotFound, "sk-old": http.StatusUnauthorized, "sk-new": http.StatusUnauthorized,
 	} {
-		if status, text := statusOf(s, key, nil); status != want || key == "sk-old" && !strings.Contains(text, "expired at 2020-01-01") {
+		if status, text := e2e.StatusOf(s, key, nil); status != want || key == "sk-old" && !strings.Contains(text, "expired at 2020-01-01") {
 			t.Errorf("%s: %d %s", key, status, text)
 		}
 	}
-	if status, text := statusOf(s, "sk-bob", e2e.Fields{"model": "fast"}); status != http.StatusOK {
+	if status, text := e2e.StatusOf(s, "sk-bob", e2e.Fields{"model": "fast"}); status != http.StatusOK {
 		t.Error("an allowed model:", status, text)
 	}
 	_, list := s.Call(http.MethodGet, "/v1/models", nil, e2e.Bearer("sk-bob"))
@@ -61,8 +54,8 @@ func TestKeyFile(t *testing.T) {
 	delete(keys, "sk-ann")
 	keys["sk-new"] = "user ann"
 	file.Write(keys)
-	e2e.WaitFor(t, "the new key", func() bool { status, _ := statusOf(s, "sk-new", nil); return status == http.StatusOK })
-	if status, text := statusOf(s, "sk-ann", nil); status != http.StatusUnauthorized {
+	e2e.WaitFor(t, "the new key", func() bool { status, _ := e2e.StatusOf(s, "sk-new", nil); return status == http.StatusOK })
+	if status, text := e2e.StatusOf(s, "sk-ann", nil); status != http.StatusUnauthorized {
 		t.Error("the revoked key:", status, text)
 	}
 	if _, refused := socket.Ask(e2e.Fields{"model": "gpt-5.5", "input": "say:ok"}); refused == nil || *refused.Error.Code != "invalid_api_key" {
@@ -73,7 +66,7 @@ func TestKeyFile(t *testing.T) {
 	secret := socket.Respond(e2e.Fields{"model": "gpt-5.5", "input": "say:secret", "store": false})
 	keys["sk-new"], keys["sk-later"] = "user eve", ""
 	file.Write(keys)
-	e2e.WaitFor(t, "the key of another user", func() bool { status, _ := statusOf(s, "sk-later", nil); return status == http.StatusOK })
+	e2e.WaitFor(t, "the key of another user", func() bool { status, _ := e2e.StatusOf(s, "sk-later", nil); return status == http.StatusOK })
 	for range 2 {
 		_, refused := socket.Ask(e2e.Fields{"model": "gpt-5.5", "input": "say:ok", "previous_response_id": secret.ID})
 		if refused == nil || *refused.Error.Code != "invalid_api_key" {
@@ -119,8 +112,8 @@ func TestKeyRequests(t *testing.T) {
 	// Neither a reload nor a change of the file frees anything.
 	s.Load(s.Caddyfile("reasoning off\napi_keys_file " + file.Path))
 	file.Write(map[string]string{"sk-each": "requests 6 24h\nuser x"})
-	e2e.WaitFor(t, "the file is read", func() bool { status, _ := statusOf(s, "sk-each", nil); return status == http.StatusOK })
-	if status, text := statusOf(s, "sk-each", nil); status != http.StatusTooManyRequests {
+	e2e.WaitFor(t, "the file is read", func() bool { status, _ := e2e.StatusOf(s, "sk-each", nil); return status == http.StatusOK })
+	if status, text := e2e.StatusOf(s, "sk-each", nil); status != http.StatusTooManyRequests {
 		t.Errorf("after changes: %d %s", status, text)
 	}
 }
@@ -141,14 +134,14 @@ func TestKeyConcurrency(t *testing.T) {
 	if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "1" || !strings.Contains(text, "rate_limit_exceeded") {
 		t.Error("the third:", response.Status, text)
 	}
-	if status, text := statusOf(s, "sk-other", nil); status != http.StatusOK {
+	if status, text := e2e.StatusOf(s, "sk-other", nil); status != http.StatusOK {
 		t.Error("another key:", status, text)
 	}
-	if status, text := statusOf(s, "sk-other", e2e.Fields{"n": 3}); status != http.StatusBadRequest || !strings.Contains(text, `"param":"n"`) {
+	if status, text := e2e.StatusOf(s, "sk-other", e2e.Fields{"n": 3}); status != http.StatusBadRequest || !strings.Contains(text, `"param":"n"`) {
 		t.Error("more choices than turns:", status, text)
 	}
 	leave()
-	e2e.WaitFor(t, "the places are free", func() bool { status, _ := statusOf(s, "sk-two", nil); return status == http.StatusOK })
+	e2e.WaitFor(t, "the places are free", func() bool { status, _ := e2e.StatusOf(s, "sk-two", nil); return status == http.StatusOK })
 }
 
 // neededTokens finds in the refusal of a request how many tokens it needs at least.
@@ -314,7 +307,7 @@ func TestKeyTokensOverReload(t *testing.T) {
 	if got := textOf(t, "/v1/chat/completions", answer); tokens.Count(got) != rest || !strings.Contains(answer, `"finish_reason":"length"`) {
 		t.Errorf("%d tokens, want %d: %s", tokens.Count(got), rest, answer)
 	}
-	if status, text := statusOf(s, "sk-k", nil); status != http.StatusTooManyRequests {
+	if status, text := e2e.StatusOf(s, "sk-k", nil); status != http.StatusTooManyRequests {
 		t.Error("the next request:", status, text)
 	}
 }

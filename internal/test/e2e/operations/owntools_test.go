@@ -18,12 +18,12 @@ import (
 // TestOwnTools removes what keeps Codex from offering its own tools, the changed entry of a model.
 // A call of one fails the request, and nothing that Codex made of it is passed on.
 func TestOwnTools(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	e2e.WithLogin(t)
 	s := e2e.NewSite(t, "")
 	catalogue, err := planbackend.Catalogue(e2e.CodexBinary)
 	must.OK(t, err)
-	files, err := filepath.Glob(filepath.Join(privateDirs(t)[0], "home-*", "model-*.json"))
+	files, err := filepath.Glob(filepath.Join(e2e.PrivateDirs(t)[0], "home-*", "model-*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no entries of models (%v)", err)
 	}

@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"fmt"
@@ -32,7 +32,9 @@ func TestPlanShare(t *testing.T) {
 	})
 	file := e2e.NewKeyFile(t, map[string]string{"sk-eve": "plan_share 20%", "sk-ann": ""})
 	s.Serve("api_keys_file " + file.Path)
+	admin := s.WithAdmin(s.Caddyfile("api_keys_file " + file.Path))
 	s.WaitReady()
+	id := admin.Status().AppServers[0].ID
 
 	stop := make(chan struct{})
 	var ann sync.WaitGroup
@@ -44,7 +46,7 @@ func TestPlanShare(t *testing.T) {
 				return
 			case <-time.After(time.Second / 2):
 			}
-			if status, text := statusOf(s, "sk-ann", nil); status != http.StatusOK {
+			if status, text := e2e.StatusOf(s, "sk-ann", nil); status != http.StatusOK {
 				t.Errorf("the other user: %d %s", status, text)
 			}
 			served++
@@ -92,7 +94,7 @@ func TestPlanShare(t *testing.T) {
 	check(20, 100.0/turns, response, text)
 
 	file.Write(map[string]string{"sk-eve": "plan_share 20%", "sk-ann": "plan_share 40%\nlend on"})
-	e2e.WaitFor(t, "what is lent", func() bool { status, _ := statusOf(s, "sk-eve", nil); return status == http.StatusOK })
+	e2e.WaitFor(t, "what is lent", func() bool { status, _ := e2e.StatusOf(s, "sk-eve", nil); return status == http.StatusOK })
 	used += 100.0 / turns
 	response, text = send(fmt.Sprintf("usage:%d,%d,%d,0; say:ok", 1230, 230, 450), 1000.0/turns)
 	lent := 40*3/4 - float64(served)*100/turns // about
@@ -100,12 +102,14 @@ func TestPlanShare(t *testing.T) {
 
 	for range 2 { // the second reset comes within seconds of the first one
 		s.Login.Change(planbackend.PlanMeter, (*planbackend.Meter).Reset)
+		askLimits(admin, id)
 		e2e.WaitFor(t, "the next window", func() bool {
 			return s.Usage("sk-eve").Get(`keys.0.limits.#(unit=="plan_share").used`).Float() == 0
 		})
 		used = 0
 		response, text = send(fmt.Sprintf("usage:%d,%d,%d,0; say:ok", 1230, 230, 450), 1000.0/turns)
 		check(20, 1000.0/turns, response, text)
+		askLimits(admin, id)
 		e2e.WaitFor(t, "what is used", func() bool { return s.Usage("sk-eve").Get("windows.@reverse.0.used_percent").Float() > 15 })
 	}
 	close(stop)
@@ -138,7 +142,7 @@ func TestPlanShareOfLogins(t *testing.T) {
 		var both sync.WaitGroup
 		for range logins {
 			both.Go(func() {
-				statusOf(s, "sk-ann", e2e.Fields{"messages": []any{e2e.UserMessage("firstdelay=300ms; say:ok")}})
+				e2e.StatusOf(s, "sk-ann", e2e.Fields{"messages": []any{e2e.UserMessage("firstdelay=300ms; say:ok")}})
 			})
 		}
 		both.Wait()
@@ -186,7 +190,7 @@ func TestPlanShareOfNodes(t *testing.T) {
 	meters[0].Primary.Used, meters[0].Secondary.Used = c.Login.Meter(planbackend.PlanMeter).Primary.Used, c.Login.Meter(planbackend.PlanMeter).Secondary.Used
 	c.Login.SetMeters(meters)
 	for range turns / 10 {
-		if status, text := statusOf(c.Site, "sk-ann", nil); status != http.StatusOK {
+		if status, text := e2e.StatusOf(c.Site, "sk-ann", nil); status != http.StatusOK {
 			t.Fatal(status, text)
 		}
 	}
@@ -201,7 +205,7 @@ func TestPlanShareOfNodes(t *testing.T) {
 	for node := range c.Nodes {
 		nodes.Go(func() {
 			for served.Load() < turns/2 {
-				status, text := statusOf(c.Through(node), "sk-eve", nil)
+				status, text := e2e.StatusOf(c.Through(node), "sk-eve", nil)
 				if status != http.StatusOK {
 					if status != http.StatusTooManyRequests || !strings.Contains(text, "of the plan's window") {
 						t.Error(status, text)

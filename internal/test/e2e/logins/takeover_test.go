@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"fmt"
@@ -201,7 +201,7 @@ func TestLoginFile(t *testing.T) {
 
 // TestLogoutCommand checks that `caddy codex logout` and `restart` do what they say.
 func TestLogoutCommand(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s, admin := newLoginSite(t)
 	logIn(s, "sk-1")
 	s.WaitReady()

@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"crypto/rand"
@@ -126,7 +126,7 @@ func TestFailedProvider(t *testing.T) {
 
 // TestSignInAgain: a refused login is used after a sign-in, without a restart, and turns go on.
 func TestSignInAgain(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s, admin := newLoginSite(t)
 	login := func() status.Login { return admin.Status().AppServers[0].Login }
 	logIn(s, "sk-old")
@@ -173,7 +173,7 @@ func (a *account) asked() (n int) {
 func TestPlanOfALogin(t *testing.T) {
 	for allowed, wanted := range map[bool]int{false: 0, true: 3} {
 		t.Run(fmt.Sprintf("allowed_%t", allowed), func(t *testing.T) {
-			ownTemp(t)
+			e2e.OwnTemp(t)
 			e2e.WithLogin(t)
 			plan, other := newAccount(t, nil), newAccount(t, nil)
 			plan.Login.SetUse(planbackend.Use{Primary: 100, Secondary: 55, Spent: !allowed, Balance: "5.39"})
@@ -225,6 +225,7 @@ func TestPlanOfALogin(t *testing.T) {
 			e2e.WaitFor(t, "the question for the plan", func() bool { return plan.Plan.Count(planbackend.Usage) > wanted/3 }) // if a turn was refused, that of the status is one
 			spent()
 			if allowed {
+				askLimits(admin, id)
 				e2e.WaitFor(t, "the login to be used again", func() bool { ask(); return used() >= wanted })
 				return
 			}
@@ -409,7 +410,7 @@ func TestLoginTroubles(t *testing.T) {
 	page := e2e.ReadFile(t, filepath.Join("..", "..", "..", "..", "docs", "logins.md"))
 	for _, trouble := range loginTroubles {
 		t.Run(string(trouble.cause), func(t *testing.T) {
-			ownTemp(t)
+			e2e.OwnTemp(t)
 			s, witness := e2e.NewUnstarted(t), rand.Text()
 			end := func(*testing.T) {}
 			if trouble.atStart {

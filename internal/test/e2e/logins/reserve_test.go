@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"fmt"
@@ -109,10 +109,11 @@ func (s *reserveSite) goOn(reserve bool) {
 // line in the log, and conversations go on as if nothing were. Otherwise it does not.
 func TestLunaReserve(t *testing.T) {
 	e2e.WithLogin(t)
-	e2e.OverBoth(t, testLunaReserve)
+	e2e.OverBothSampled(t, testLunaReserve)
 }
 
-func testLunaReserve(t *testing.T) {
+// testLunaReserve waits until the resets are noticed, or, over the transports of which only a part is tested, asks.
+func testLunaReserve(t *testing.T, waits bool) {
 	log := filepath.Join(t.TempDir(), "log")
 	s := &reserveSite{meteredSite: newMeteredSite(t, 0, "luna_reserve on", "log {\noutput file "+log+"\n}\n")}
 	again := func(what string, reserve bool) {
@@ -151,11 +152,16 @@ func testLunaReserve(t *testing.T) {
 		}
 	}
 	s.Login.Change(planbackend.ReserveMeter, reset)
-	s.status()
+	if s.status(); !waits {
+		s.askLimits()
+	}
 	again("the reserve to be used again", true)
 	s.goOn(true)
 
 	s.Login.Change(planbackend.PlanMeter, reset)
+	if !waits {
+		s.askLimits()
+	}
 	again("the plan to be used again", false)
 	s.goOn(false)
 	s.goOn(false)

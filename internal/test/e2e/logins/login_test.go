@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"encoding/json"
@@ -16,6 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
+
+func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }
 
 // newLoginSite returns a site whose provider requires a login of the operator's home, which has only
 // the provider. The site knows that the login is missing: a sign-in before that replaces codex twice.
@@ -61,7 +63,7 @@ func authorization(s *e2e.Site) string {
 // TestLoginOfTheOperator: the required login of the operator is used as soon as it is there, and a
 // later one after a restart. Without one, clients and operator learn whose matter that is.
 func TestLoginOfTheOperator(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s, admin := newLoginSite(t)
 	if reason := admin.Status().AppServers[0].Reason; !strings.Contains(reason, "CODEX_HOME="+s.Home) || strings.Contains(reason, "caddy-codex-run-") {
 		t.Errorf("the reason is %q", reason)
@@ -85,7 +87,7 @@ func TestLoginOfTheOperator(t *testing.T) {
 		t.Errorf("the provider gets %q", got)
 	}
 	logIn(s, "sk-two")
-	restart(s, admin)
+	e2e.Restart(s, admin)
 	if got := authorization(s); got != "Bearer sk-two" {
 		t.Errorf("after another login the provider gets %q", got)
 	}
@@ -98,7 +100,7 @@ func TestLoginOfTheOperator(t *testing.T) {
 
 // TestRefreshedTokens: tokens that an app-server renews are stored in the home, for the next one.
 func TestRefreshedTokens(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	e2e.WithLogin(t)
 	s := e2e.NewUnstarted(t)
 	must.OK(t, s.Login.Expire(s.Home))
@@ -112,7 +114,7 @@ func TestRefreshedTokens(t *testing.T) {
 	if now == old || kept.Tokens["refresh_token"] != now.Refresh || kept.Tokens["access_token"] != now.Access || access != now.Access {
 		t.Errorf("the home has %v, and the provider gets %s", kept.Tokens, access)
 	}
-	restart(s, admin)
+	e2e.Restart(s, admin)
 	if got := authorization(s); got != "Bearer "+now.Access || s.Plan.Count(planbackend.Issuer) != 1 {
 		t.Errorf("after %d renewals the provider gets %q", s.Plan.Count(planbackend.Issuer), got)
 	}

@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"bytes"
@@ -199,6 +199,7 @@ func TestSpentNextUntilReset(t *testing.T) {
 	})
 	passed := 0
 	e2e.WaitFor(t, "the plan to serve again", func() bool {
+		s.Get("/backend-api/wham/usage") // asks for the limits
 		response, text := s.Post(e2e.ChatBody("say:By the plan.", nil), nil)
 		switch {
 		case response.StatusCode != http.StatusOK:
@@ -387,7 +388,7 @@ func TestSpentNextRandom(t *testing.T) {
 	var passed, planned atomic.Int64
 	for round := range rounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			ownTemp(t)
+			e2e.OwnTemp(t)
 			s, home := spentSite(t, false, "ollama on", proxyTo(e))
 			passedBefore, countedBefore := passed.Load(), s.Samples()[`codex_request_errors_total{code="spent_next"}`]
 			n := draw.Cases(40, 250)

@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"crypto/rand"
@@ -78,7 +78,7 @@ type meteredSite struct {
 func newMeteredSite(t *testing.T, capacity int64, appServer, global string) *meteredSite {
 	t.Helper()
 	e2e.WithLogin(t)
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s := &meteredSite{Site: e2e.NewUnstarted(t)}
 	must.OK(t, s.Plan.AddMeteredModels())
 	s.Login.SetMeters(planbackend.AllMeters(capacity))
@@ -89,6 +89,22 @@ func newMeteredSite(t *testing.T, capacity int64, appServer, global string) *met
 	s.codex = e2e.StartAppServer(t, s.Login)
 	s.id = s.admin.Status().AppServers[0].ID
 	return s
+}
+
+// askLimits makes Codex ask for the limits of a login now, so that a test need not wait until this server does so by
+// itself: an attempt to spend a reset credit ends with that question, also if there is no credit.
+func askLimits(admin *e2e.Site, id string) {
+	admin.T.Helper()
+	response, text := admin.Call(http.MethodPost, "/codex/credit?app_server="+id, nil, http.Header{"Idempotency-Key": {"test"}})
+	if response.StatusCode != http.StatusOK || gjson.Get(text, "outcome").Str != "no_credit" {
+		admin.T.Errorf("asking for the limits: %s %s", response.Status, text)
+	}
+}
+
+// askLimits makes Codex ask for the limits of the login now.
+func (s *meteredSite) askLimits() {
+	s.T.Helper()
+	askLimits(s.admin, s.id)
 }
 
 // status returns what the status says of the login.
@@ -236,7 +252,7 @@ func TestMetersAreTold(t *testing.T) {
 			for id, percent := range used {
 				s.Login.Change(id, func(m *planbackend.Meter) { m.Primary.Used, m.Secondary.Used = percent, percent/2 })
 			}
-			s.Served("say:so that the change is noticed")
+			s.askLimits()
 			want := codexTells(s.codex)
 			delete(want, planbackend.ReserveMeter) // told only to those who can use it
 			e2e.WaitFor(t, fmt.Sprintf("the status to say %v", want), func() bool { return same(s.statusTells(), want) })
@@ -392,7 +408,7 @@ func TestWindowIsOver(t *testing.T) {
 		}
 		return n
 	}
-	const ahead = 15 * time.Second
+	const ahead = 6 * time.Second
 	resets := time.Now().Add(ahead).Truncate(time.Second)
 	s.Login.Change(planbackend.PlanMeter, func(m *planbackend.Meter) {
 		m.Primary.Used, m.Primary.Resets, m.Spent = 100, resets, true
@@ -424,7 +440,7 @@ func TestWindowIsOver(t *testing.T) {
 		t.Errorf("%v %s", err, output)
 	}
 	heal()
-	s.Served("say:so that the change is noticed")
+	s.askLimits()
 	e2e.WaitFor(t, "the new window", func() bool {
 		return over() == 0 && same(s.statusTells().of(planbackend.PlanMeter), codexTells(s.codex).of(planbackend.PlanMeter))
 	})
@@ -494,7 +510,7 @@ func TestEarlyResetInAPool(t *testing.T) {
 func TestMeterEvents(t *testing.T) {
 	witness := rand.Text()
 	s := newMeteredSite(t, 0, "", "events {\non codex.plan_used witness "+witness+"\n}\n")
-	next := func(used map[string]float64, events int) {
+	next := func(used map[string]float64, events int, now bool) {
 		t.Helper()
 		for id, percent := range used {
 			s.Login.Change(id, func(m *planbackend.Meter) { m.Primary.Used = percent })
@@ -504,13 +520,16 @@ func TestMeterEvents(t *testing.T) {
 				t.Fatalf("%s %+v", response.Status, answer)
 			}
 		}
-		e2e.WaitFor(t, "the events", func() bool {
+		if now {
+			s.askLimits()
+		}
+		e2e.WaitFor(t, "the events", func() bool { // at first, the turns alone make this server ask
 			return same(s.statusTells().of(planbackend.SparkMeter), codexTells(s.codex).of(planbackend.SparkMeter)) && len(eventsOf(witness)) >= events
 		})
 	}
-	next(map[string]float64{planbackend.PlanMeter: 82, planbackend.SparkMeter: 86}, 2)
-	next(map[string]float64{planbackend.PlanMeter: 83, planbackend.SparkMeter: 100}, 3)
-	next(map[string]float64{planbackend.PlanMeter: 84, planbackend.SparkMeter: 100}, 3)
+	next(map[string]float64{planbackend.PlanMeter: 82, planbackend.SparkMeter: 86}, 2, false)
+	next(map[string]float64{planbackend.PlanMeter: 83, planbackend.SparkMeter: 100}, 3, true)
+	next(map[string]float64{planbackend.PlanMeter: 84, planbackend.SparkMeter: 100}, 3, true)
 	var got []string
 	for _, e := range eventsOf(witness) {
 		got = append(got, fmt.Sprint(e.data["limit"], " ", e.data["limit_name"], " ", e.data["window"], " ", e.data["percent"]))

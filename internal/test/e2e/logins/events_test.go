@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func (wr *webhookReceiver) take(event string) bool {
 // TestEventsOfUse provokes the events that come before something ends: of a key, of a plan's
 // windows, and of a login that has to be renewed. Each threshold is told once, also to a webhook.
 func TestEventsOfUse(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	e2e.WithLogin(t)
 	plan := newAccount(t, nil)
 	plan.Login.SetUse(planbackend.Use{Primary: 85, Secondary: 100})
@@ -81,7 +81,7 @@ func TestEventsOfUse(t *testing.T) {
 		if i == 5 {
 			want = http.StatusTooManyRequests
 		}
-		if status, text := statusOf(s, "sk-ann", nil); status != want {
+		if status, text := e2e.StatusOf(s, "sk-ann", nil); status != want {
 			t.Fatal(i, status, text)
 		}
 	}
@@ -107,7 +107,7 @@ func TestEventsOfUse(t *testing.T) {
 
 	keys.Write(map[string]string{"sk-eve": ""})
 	plan.answer(signedOut)
-	e2e.WaitFor(t, "the key of eve", func() bool { status, _ := statusOf(s, "sk-eve", nil); return status != http.StatusUnauthorized })
+	e2e.WaitFor(t, "the key of eve", func() bool { status, _ := e2e.StatusOf(s, "sk-eve", nil); return status != http.StatusUnauthorized })
 	awaitEvent(t, witness, "codex.login_changed", func(data map[string]any) bool {
 		return data["state"] == "signed_out" && data["app_server"] == id && strings.Contains(data["reason"].(string), "codex login")
 	})

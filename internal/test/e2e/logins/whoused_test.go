@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"crypto/rand"
@@ -32,7 +32,7 @@ func TestWhoUsedIt(t *testing.T) {
 
 func testWhoUsedIt(t *testing.T, store, ann, ben string) {
 	file := e2e.NewKeyFile(t, map[string]string{ann: "user ann", ben: "user ben\nrequests 1 24h"})
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s := e2e.NewUnstarted(t)
 	meters := planbackend.AllMeters(10 * planbackend.Cost(scriptedmodel.DefaultUsage))
 	meters[0].Use(20)
@@ -62,7 +62,7 @@ func testWhoUsedIt(t *testing.T, store, ann, ben string) {
 		}
 	}()
 	e2e.WaitFor(t, "the shares", func() bool {
-		admin.Status() // asks how much is used
+		askLimits(admin, admin.Status().AppServers[0].ID)
 		w = window(all(), 5*3600)
 		return is(w.Get("used_percent").Num, 50) && is(share(w, ann), 20) && is(share(w, ben), 10) && is(w.Get("others_percent").Num, 20)
 	})

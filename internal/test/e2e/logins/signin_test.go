@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"net/http"
@@ -41,7 +41,7 @@ func newSignInSite(t *testing.T, prepare func(s *e2e.Site)) *signInSite {
 // newAdminSite starts a site with an administrator. prepare may change its home before.
 func newAdminSite(t *testing.T, prepare func(s *e2e.Site)) *signInSite {
 	t.Helper()
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s := &signInSite{Site: e2e.NewUnstarted(t)}
 	prepare(s.Site)
 	s.Serve("")

@@ -1,4 +1,4 @@
-package operations
+package logins
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ const shortCheck = 4 * time.Second
 
 // TestCheckCommand: `caddy codex check` says what is wrong with app-servers and what to do.
 func TestCheckCommand(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	loginless := t.TempDir()
 	e2e.WriteFile(t, filepath.Join(loginless, "config.toml"), "model_provider = \"p\"\n[model_providers.p]\nname = \"p\"\nbase_url = \"http://127.0.0.1:1/v1\"\nrequires_openai_auth = true\n")
 	unreachable := t.TempDir()
@@ -103,7 +103,7 @@ func TestCheckCommand(t *testing.T) {
 // TestLoginCommand checks that `caddy codex login` signs in the app-server that is named, in
 // its CODEX_HOME, and that a Caddy that runs uses the login at once.
 func TestLoginCommand(t *testing.T) {
-	ownTemp(t)
+	e2e.OwnTemp(t)
 	s, admin := newLoginSite(t)
 	other := filepath.Join(t.TempDir(), "not", "there", "yet")
 	config := filepath.Join(t.TempDir(), "Caddyfile")
