@@ -45,6 +45,9 @@ func (g *Gateway) detach(ex *exchange, req *request) requestOutcome {
 	req = moved
 	go g.runBackground(ctx, background, req, responder)
 	if streamed {
+		if recorded, ok := w.(*recordedWriter); ok {
+			w = recorded.ResponseWriter // newLogResponder records the events
+		}
 		return g.follow(w, r, responder.log, 0, claim)
 	}
 	return requestOutcome{deliveryErr: writeJSON(w, http.StatusOK, snapshot)}

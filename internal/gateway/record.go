@@ -33,6 +33,7 @@ type RecordedOptions struct {
 	IdleTimeout time.Duration    `json:"idle_timeout"`
 	Keepalive   time.Duration    `json:"keepalive"`
 	MaxBody     int64            `json:"max_body"`
+	MaxChoices  int              `json:"max_choices"`
 	WebSearch   bool             `json:"web_search"`
 	NoReasoning bool             `json:"no_reasoning"`
 	Shorten     bool             `json:"shorten"`
@@ -43,7 +44,7 @@ func (g *Gateway) recordedHead(ex *exchange) recorder.Head {
 	o := &g.opts
 	head := recorder.Head{
 		RequestID: requestID(ex.r), Time: ex.arrived, User: ex.user, Method: ex.r.Method, Path: ex.r.URL.Path, Proto: ex.r.Proto,
-		Header: recordedHeader(ex.r.Header), Options: RecordedOptions{o.Tools, o.StopGrace, o.IdleTimeout, o.Keepalive, o.MaxBody, o.WebSearch, o.NoReasoning, o.Shorten, o.Ollama},
+		Header: recordedHeader(ex.r.Header), Options: RecordedOptions{o.Tools, o.StopGrace, o.IdleTimeout, o.Keepalive, o.MaxBody, g.queue.Heaviest(), o.WebSearch, o.NoReasoning, o.Shorten, o.Ollama},
 	}
 	if ex.events != nil {
 		head.Proto = "WebSocket"
@@ -96,6 +97,16 @@ func (w *recordedWriter) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.recording.Wrote(p[:n], began)
 	return n, err
+}
+
+// FlushError flushes for [http.ResponseController]. It is here that a slow client lets the server wait.
+func (w *recordedWriter) FlushError() error {
+	began := time.Now()
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	if time.Since(began) >= recorder.MinWait {
+		w.recording.Wrote(nil, began)
+	}
+	return err
 }
 
 // recordedEvents records events that do not go to an [http.ResponseWriter].

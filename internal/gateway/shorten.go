@@ -116,6 +116,9 @@ func (s *shortening) fitsKept(ex *exchange, req *request) bool {
 		return !s.begun
 	}
 	tokens, found := s.g.opener.Kept(ex.ctx, ex.lease, req.plan, s.chain)
+	if found {
+		s.g.opts.Logger.LogAttrs(ex.ctx, slog.LevelDebug, "the conversation has a kept thread", slog.Int("tokens", tokens))
+	}
 	if found && tokens <= s.fits {
 		s.kept = tokens
 	}

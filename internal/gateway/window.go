@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"math"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -30,6 +31,9 @@ func (g *Gateway) window(ctx context.Context, codexModel string) (window, most i
 		if most = max(most, known.Window); known.Window == 0 || !in.Conn().HasPlan() {
 			most = math.MaxInt // the catalogue has the windows of plans: by API key, more may fit
 		}
+	}
+	if g.opts.Logger.Enabled(ctx, slog.LevelDebug) {
+		g.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "the model's window", slog.String("model", codexModel), slog.Int("tokens", window))
 	}
 	return window, cmp.Or(most, math.MaxInt)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
@@ -146,6 +147,9 @@ func (e *Exchange) Began(s Status) {
 	}
 }
 
+// MinWait is the time from which a write counts as one that waited for the client.
+const MinWait = time.Millisecond
+
 // Wrote records bytes that were written to the client since began.
 func (e *Exchange) Wrote(data []byte, began time.Time) {
 	if e != nil {
@@ -195,6 +199,9 @@ func (e *Exchange) entries() []Entry {
 		}
 		text := p.data
 		for ; i+1 < len(e.pieces) && p.dir == toClient && e.pieces[i+1].dir == toClient && !e.pieces[i+1].raw; i++ {
+			if e.pieces[i].took >= MinWait && utf8.Valid(text) {
+				break // the next one was written after a wait
+			}
 			text = append(text, e.pieces[i+1].data...) // so that no rune is cut
 			entry.Took += Millis(e.pieces[i+1].took)
 		}
@@ -226,6 +233,9 @@ func (c *choiceOf) Line(sent bool, line []byte) {
 	dir := fromServer
 	if sent {
 		dir = toServer
+		if c.e.rule.Sent != nil {
+			c.e.rule.Sent(c.choice, line)
+		}
 	}
 	c.e.add(piece{dir: dir, raw: true, choice: int32(c.choice)}, line)
 }

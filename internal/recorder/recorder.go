@@ -39,6 +39,7 @@ type Rule struct {
 	Mode  Mode
 	Texts bool                              // recordings have the texts as they are
 	Store func(id string, recording []byte) // also stores each recording; nil: it is only in memory
+	Sent  func(choice int, line []byte)     // gets each line before the app-server gets it, in tests; or nil
 }
 
 // Switch turns recording on for some requests, beside the rules.

@@ -26,6 +26,7 @@ func (s *server) call(method, id string, params gjson.Result) {
 		s.refuse(id, codeInvalid, "Not initialized")
 	case s.overloaded():
 		s.refuse(id, codeOverloaded, "Server overloaded; retry later.")
+	case s.opts.Call != nil && s.opts.Call(s.send, method, id, params):
 	case method == "account/rateLimits/read":
 		s.rateLimits(id)
 	case method == "thread/start":

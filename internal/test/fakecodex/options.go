@@ -3,6 +3,8 @@ package fakecodex
 import (
 	"errors"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // Options configure a server.
@@ -16,6 +18,9 @@ type Options struct {
 	RateLimits string
 	// Turn, if not nil, returns the messages of each turn instead of a recording.
 	Turn func(Asked) []Step
+	// Call, if not nil, answers calls after the handshake in place of the server, with send: it returns false
+	// for those that the server is to answer.
+	Call func(send func(line string), method, id string, params gjson.Result) bool
 	// Heard, if not nil, gets each line of the client's, without line break, valid during the call.
 	Heard func(line []byte)
 	// Told, if not nil, is called with each message to the client before it is written.

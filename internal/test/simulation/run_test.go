@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/logbook"
@@ -35,6 +36,8 @@ type run struct {
 	server     *http.Server
 	serverLog  logbook.Book
 	fleet      *fleet
+	recorder   *recorder.Recorder
+	record     recorder.Rule
 	store      *objects.Store
 	running    *objects.Running
 	exit       context.Context
@@ -58,6 +61,7 @@ type run struct {
 	walkers      map[string]*walker // by the tokens of their requests
 	sealed       map[string]string  // users of summaries that clients keep
 	seen         map[string]int     // what has happened, for TestConversationsGoOn
+	served       int                // how many requests
 	gateways     []*gateway.Gateway
 	current      *gateway.Gateway
 	pool         *pool
@@ -71,8 +75,13 @@ type run struct {
 
 // play runs a plan and returns the run.
 func play(p *plan, recordings *fakecodex.Transcripts) *run {
+	return playRecorded(p, recordings, recorder.Rule{})
+}
+
+// playRecorded runs a plan of which the rule says what is recorded.
+func playRecorded(p *plan, recordings *fakecodex.Transcripts, record recorder.Rule) *run {
 	r := &run{
-		plan: p, recordings: recordings, trace: newTrace(), network: newNetwork(),
+		plan: p, recordings: recordings, recorder: recorder.New(nil), record: record, trace: newTrace(), network: newNetwork(),
 		logger: slog.New(slog.DiscardHandler), store: objects.NewStore(store.NewMemory(64<<20, time.Hour), slog.New(slog.DiscardHandler)), running: objects.NewRunning(),
 		requests: make(map[string]*request), performances: make(map[string][]spoken), callIDs: make(map[string]string), wanted: make(map[string]string),
 		users: make(map[string][]string), allowed: make(map[string]int), owners: make(map[string]string), spent: make(map[string]usage),
@@ -183,7 +192,7 @@ func (r *run) configure(changed bool) {
 		User:    func(request *http.Request) string { return request.Header.Get("X-User") },
 		Several: func() bool { return len(r.plan.Hogs) > 0 },
 		Logger:  r.logger,
-		Shorten: c.Shorten,
+		Shorten: c.Shorten, Recorder: r.recorder, Record: r.record,
 	})
 	r.gateways = append(r.gateways, r.current)
 	if before != nil {
@@ -195,6 +204,8 @@ func (r *run) configure(changed bool) {
 func (r *run) serve(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	g := r.current
+	r.served++
+	request.Header.Set("X-Request-Id", fmt.Sprintf("request-%d", r.served))
 	r.mu.Unlock()
 	switch path := request.URL.Path; {
 	case path == "/v1/responses" && request.Header.Get("Upgrade") != "":

@@ -1,0 +1,155 @@
+package replay
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
+)
+
+// answer is what went out to a client.
+type answer struct {
+	status string
+	writes []recorder.Entry
+	text   string
+}
+
+// answerIn returns the answer in a recording.
+func answerIn(entries []recorder.Entry) (a answer) {
+	for _, e := range entries {
+		if e.Dir == recorder.ToClient {
+			a.status += string(e.Message)
+			a.text += e.Text
+			a.writes = append(a.writes, e)
+		}
+	}
+	a.text = strings.TrimRight(a.text, string(utf8.RuneError)) // of a rune that was cut off
+	return a
+}
+
+// vary matches what differs from answer to answer: ids, times, and what is sealed.
+var vary = regexp.MustCompile(`\b(?:chatcmpl|resp|msg|rs|fc|call|toolu|conv|cmp|ws|ig|req|tool_\d+_\d+)[_-][0-9A-Za-z_-]+` +
+	`|"(?:created|created_at|completed_at|expires_at|[a-z_]+_duration)":(?:[0-9.]+|"[^"]*")` +
+	`|codex-sealed-1\.[\w-]+`)
+
+// estimated matches the tokens at the beginning of a message. They are an estimate, also of what is sealed.
+var estimated = regexp.MustCompile(`("type":"message_start"[^\n]*?"input_tokens":)\d+`)
+
+// fixed returns a text without what varies: the k-th id becomes k, and a time or a sealed text its name.
+func fixed(text string) string {
+	known := make(map[string]string)
+	return vary.ReplaceAllStringFunc(estimated.ReplaceAllString(text, "${1}0"), func(found string) string {
+		if strings.HasPrefix(found, "codex-sealed") {
+			return "sealed"
+		}
+		if at := strings.LastIndex(found, `":`); at > 0 {
+			return found[:at] + `":0`
+		}
+		if known[found] == "" {
+			at := strings.IndexAny(found, "_-")
+			known[found] = found[:at+1] + strconv.Itoa(len(known))
+		}
+		return known[found]
+	})
+}
+
+// differs compares two answers. It returns where they differ first, or nothing.
+func (a *answer) differs(got *answer) string {
+	for _, pair := range [][2]string{{a.status, got.status}, {fixed(a.text), fixed(got.text)}} {
+		want, have := pair[0], pair[1]
+		if want == have {
+			continue
+		}
+		at := 0
+		for at < min(len(want), len(have)) && want[at] == have[at] {
+			at++
+		}
+		around := func(s string) string { return s[max(0, at-120):min(len(s), at+120)] }
+		return fmt.Sprintf("byte %d%s differs:\nrecorded %q\nreplayed %q", at, a.entryAt(at), around(want), around(have))
+	}
+	return ""
+}
+
+// entryAt says in which entry a byte of the text without ids is.
+func (a *answer) entryAt(at int) string {
+	text := ""
+	for _, e := range a.writes {
+		if text += e.Text; len(fixed(text)) > at {
+			return fmt.Sprintf(", written after %s ms,", strconv.FormatFloat(float64(e.At)/1e6, 'f', 3, 64))
+		}
+	}
+	return ""
+}
+
+// client is the client of a replay. It lets the server wait where the recorded client did.
+type client struct {
+	answer  answer // that was recorded
+	header  http.Header
+	gone    bool // it takes no more than the recorded bytes
+	written int
+	waited  int    // how many writes of the answer were looked at
+	begin   int    // the first byte of the next one
+	id      string // of a response
+	body    *timedBody
+}
+
+func (c *client) Header() http.Header { return c.header }
+
+func (c *client) WriteHeader(int) {}
+
+// Write takes bytes, after the time that the recorded client took for them.
+func (c *client) Write(p []byte) (int, error) {
+	n := len(p)
+	if c.gone {
+		n = min(n, len(c.answer.text)-c.written)
+	}
+	c.written += n
+	if found := responseID.FindSubmatch(p); c.id == "" && found != nil {
+		c.id = string(found[1])
+	}
+	if err := c.FlushError(); err != nil || n == len(p) {
+		return n, err
+	}
+	return n, net.ErrClosed
+}
+
+// FlushError implements the Flusher of [http.ResponseController].
+func (c *client) FlushError() error {
+	for ; c.waited < len(c.answer.writes); c.waited++ {
+		e := &c.answer.writes[c.waited]
+		if c.begin > c.written || c.begin == c.written && e.Text != "" {
+			break
+		}
+		if took := time.Duration(e.Took); took >= recorder.MinWait {
+			time.Sleep(took - 2*time.Microsecond) // the times in a recording are rounded
+		}
+		c.begin += len(e.Text)
+	}
+	return nil
+}
+
+var responseID = regexp.MustCompile(`"id":"(resp_[^"]+)"`)
+
+// cancel cancels the response.
+func (c *client) cancel(g *gateway.Gateway) {
+	r, _ := http.NewRequest(http.MethodPost, "http://replay/v1/responses/cancel", http.NoBody)
+	g.Serve(gateway.Find("/v1/responses/*/cancel"), &client{header: make(http.Header)}, r, c.id)
+}
+
+// SetWriteDeadline is called if a write takes too long.
+func (c *client) SetWriteDeadline(time.Time) error { return nil }
+
+// SetReadDeadline ends the reading of the body if it has passed.
+func (c *client) SetReadDeadline(at time.Time) error {
+	if c.body != nil && !at.IsZero() && !at.After(time.Now()) {
+		c.body.expire()
+	}
+	return nil
+}
