@@ -18,14 +18,12 @@ import (
 )
 
 func init() {
-	httpcaddyfile.RegisterHandlerDirective("codex", parseDirective)
+	httpcaddyfile.RegisterHandlerDirective("codex", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		handler := new(Handler)
+		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
+	})
 	// The handler relies on authentication, request_body and encode, which must run earlier.
 	httpcaddyfile.RegisterDirectiveOrder("codex", httpcaddyfile.Before, "respond")
-}
-
-func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	handler := new(Handler)
-	return handler, handler.UnmarshalCaddyfile(h.Dispenser)
 }
 
 // UnmarshalCaddyfile reads the directive, see docs/configuration.md and docs/tool-calls.md for its

@@ -35,8 +35,6 @@ func newCallTable() callTable {
 	}
 }
 
-func (t *callTable) inFlight() int { return len(t.slots) }
-
 func (t *callTable) register(id int64, p *pendingCall) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -118,7 +118,7 @@ func (c *Conn) Threads() int {
 func (c *Conn) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.threads)+c.calls.inFlight() > 0
+	return len(c.threads)+len(c.calls.slots) > 0
 }
 
 // Close ends the connection, closes its transport and waits for its goroutines.

@@ -157,7 +157,7 @@ func (c *Conn) RateLimits(ctx context.Context, reserve bool) (*RateLimits, error
 		Meters: []Meter{plan.meter(PlanMeter)}, ResetCredits: readResetCredits(answer.RateLimitResets), LunaReserve: reserve && answer.RateLimitUpsell.BannerType == "luna_reserve", At: time.Now(),
 	}
 	for _, id := range slices.Sorted(maps.Keys(answer.RateLimitsByLimitID)) {
-		if further := answer.RateLimitsByLimitID[id]; further != nil && id != plan.id() && id != PlanMeter && len(id) <= maxMeterName && len(limits.Meters) < maxMeters {
+		if further := answer.RateLimitsByLimitID[id]; further != nil && id != cmp.Or(plan.LimitID, PlanMeter) && id != PlanMeter && len(id) <= maxMeterName && len(limits.Meters) < maxMeters {
 			limits.Meters = append(limits.Meters, further.meter(id))
 		}
 	}
@@ -181,8 +181,6 @@ type snapshot struct {
 		Balance   string
 	}
 }
-
-func (v *snapshot) id() string { return cmp.Or(v.LimitID, PlanMeter) }
 
 func (v *snapshot) meter(id string) Meter {
 	m := Meter{ID: strings.Clone(id), Name: truncate(v.LimitName, maxMeterName), Primary: v.Primary.toRateWindow(), Secondary: v.Secondary.toRateWindow(), Reached: v.RateLimitReachedType}

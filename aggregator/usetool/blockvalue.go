@@ -78,14 +78,6 @@ func (m *markup) pairs(first, last int) []int {
 	return pairs
 }
 
-// parameterObject writes the pairs of a text as a JSON object.
-func parameterObject(text string) string {
-	m := readMarkup(text)
-	var out strings.Builder
-	m.write(&out, "{}", m.unique(m.pairs(0, len(m.tags))), 0)
-	return out.String()
-}
-
 // unique returns the pairs without repeated names, in the same memory. A name that is repeated has the
 // place of its first pair and the value of its last.
 func (m *markup) unique(pairs []int) []int {

@@ -63,7 +63,10 @@ func Parse(block string) (name, argsJSON string, err error) {
 			return "", "", errOpenArgs // without its arguments, the call would do something else
 		}
 	}
-	return name, parameterObject(rest), nil
+	m := readMarkup(rest)
+	var object strings.Builder
+	m.write(&object, "{}", m.unique(m.pairs(0, len(m.tags))), 0)
+	return name, object.String(), nil
 }
 
 // Opener returns the size of the opening tag at the beginning of a text: <use_tool>, or <use_tool

@@ -93,8 +93,11 @@ func (p *Process) launch() (*instance, error) {
 		timeout := p.cfg.startTimeout
 		ctx, cancel := context.WithTimeoutCause(p.ctx, timeout,
 			fmt.Errorf("it did not answer within the start timeout of %s: %w", timeout, codexrpc.ErrTimeout))
-		in.err = p.handshake(ctx, in)
-		if in.err != nil && run != nil {
+		var err error
+		if in.version, err = in.conn.Initialize(ctx, p.cfg.Client); err == nil {
+			err = in.conn.CheckLogin(ctx)
+		}
+		if in.err = p.explainStartError(in, err); in.err != nil && run != nil {
 			run.cancel()
 		}
 		cancel()
@@ -132,13 +135,6 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoCatalogue, err), in.endChild(0, 0), in.home.remove())
 	}
 	return run, nil
-}
-
-func (p *Process) handshake(ctx context.Context, in *instance) (err error) {
-	if in.version, err = in.conn.Initialize(ctx, p.cfg.Client); err == nil {
-		err = in.conn.CheckLogin(ctx)
-	}
-	return p.explainStartError(in, err)
 }
 
 // readCatalogue waits until run has printed the catalogue, and stores it in the instance. A failure ends

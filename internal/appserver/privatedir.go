@@ -72,12 +72,6 @@ func (d *privateDir) createDirs() error {
 	return nil
 }
 
-// wasRemoved reports whether the directory was removed, even if another directory now has its path.
-func (d *privateDir) wasRemoved() bool {
-	now, err := os.Lstat(d.path)
-	return err != nil || !os.SameFile(d.identity, now)
-}
-
 // remove removes the directory, and then releases the lock.
 func (d *privateDir) remove() error { return errors.Join(os.RemoveAll(d.path), d.unlock()) }
 
@@ -145,7 +139,7 @@ func (p *Process) prepareChild(in *instance) (env []string, err error) {
 // a cleaner of temporary files.
 func (p *Process) privateDir() (*privateDir, error) {
 	if old := p.private.Load(); old != nil {
-		if !old.wasRemoved() {
+		if now, err := os.Lstat(old.path); err == nil && os.SameFile(old.identity, now) {
 			if err := old.createDirs(); err != nil {
 				return nil, fmt.Errorf("%w: %w", errNoDir, err)
 			}

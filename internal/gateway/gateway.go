@@ -152,7 +152,8 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 	}
 	g.closing, g.closeSockets = context.WithCancel(context.Background())
 	g.planOptions = prompt.Options{
-		NoReasoning: opts.NoReasoning, Resolve: g.resolveModel, Efforts: g.efforts,
+		NoReasoning: opts.NoReasoning, Resolve: g.resolveModel,
+		Efforts:     func(model string) (least, most string) { m := g.catalogModel(model); return m.Least, m.Most },
 		SerialTools: opts.Tools.ParallelToolCalls != nil && !*opts.Tools.ParallelToolCalls,
 	}
 	return g

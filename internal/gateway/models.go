@@ -113,12 +113,6 @@ func (g *Gateway) catalogModel(codexModel string) (known appserver.Model) {
 	return picked.Process.Model(codexModel)
 }
 
-// efforts returns the least and the most effort that one of Codex's models accepts.
-func (g *Gateway) efforts(codexModel string) (least, most string) {
-	known := g.catalogModel(codexModel)
-	return known.Least, known.Most
-}
-
 // offer has the models that an app-server offers to a request. It implements [api.Models].
 type offer struct {
 	c            *plainCall

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/status"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // respond runs the turns, which have been started, and writes the answer, while they run or afterwards.
@@ -57,12 +56,6 @@ func (ex *exchange) setHeaders(req *request) {
 	if len(req.plan.Ignored) > 0 {
 		header.Set(ignoredHeader, ignoredParams(req.plan.Ignored))
 	}
-}
-
-// warmUp answers a request that wants no output. The answer has no output, and no turn is run.
-func warmUp(responder *responder) requestOutcome {
-	defer responder.close()
-	return responder.finish(responder.write(0, []turn.Output{{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}}))
 }
 
 // ignoredHeader is the header that lists the parameters of a request that had no effect.

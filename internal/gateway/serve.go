@@ -142,7 +142,9 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	if req.form.Warmup { // the client wants no output
 		closeGrants(req.grants)
 		ex.original = nil
-		return warmUp(g.newResponder(ex, req))
+		responder := g.newResponder(ex, req)
+		defer responder.close()
+		return responder.finish(responder.write(0, []turn.Output{{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}}))
 	}
 	ctx := ex.turnContext(req.kept)
 	run, err := g.start(ctx, ex, req)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -127,12 +126,6 @@ func (m *member) release() {
 	if p, last := s.processes.release(m.key); last {
 		s.stopping.Go(p.end)
 	}
-}
-
-// loginKey returns the key without the ordinal, since all processes of an app_server have the same login.
-func (m *member) loginKey() string {
-	key, _, _ := strings.Cut(m.key, "/")
-	return key
 }
 
 // serving returns the process that gets the member's turns, the predecessor while there is one that works, else

@@ -29,7 +29,7 @@ const (
 type login struct {
 	*loginstate.Login
 	supervisor *Supervisor
-	key        string        // see member.loginKey
+	key        string        // of the members, without the ordinal
 	wake       chan struct{} // capacity 1: wakes watch
 	cancel     context.CancelFunc
 	done       chan struct{}

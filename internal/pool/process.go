@@ -2,6 +2,7 @@ package pool
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -34,9 +35,10 @@ type Process struct {
 
 func newProcess(m *member) *Process {
 	s := m.configuration.supervisor
+	loginKey, _, _ := strings.Cut(m.key, "/") // without the ordinal: all processes of an app_server have the same login
 	p := &Process{
 		Process: appserver.New(m.cfg, m.logger), supervisor: s, creator: m, id: idOf(m.key),
-		login: s.acquireLogin(m.loginKey()), done: make(chan struct{}),
+		login: s.acquireLogin(loginKey), done: make(chan struct{}),
 	}
 	p.Conversations = conversation.NewThreads(m.threadLimits, p.isMemoryScarce)
 	return p

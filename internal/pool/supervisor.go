@@ -22,7 +22,7 @@ import (
 type Supervisor struct {
 	opts         Options
 	processes    shared[*Process]       // by the keys of members
-	logins       shared[*login]         // by the keys of logins, see member.loginKey
+	logins       shared[*login]         // by the keys of members without the ordinal
 	memories     shared[*claims.Memory] // the results of Pool.Memory, by the joined keys of a pool's processes
 	stopping     backgroundTasks        // processes that are being stopped in the background
 	claimedHomes sync.Map               // the CODEX_HOMEs for which a sign-in is under way

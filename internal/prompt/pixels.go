@@ -157,7 +157,9 @@ func gifSize(data io.Reader) (width, height int64, err error) {
 	r := partReader{data: data}
 	head := r.read(13)
 	width, height = little16(head[6:]), little16(head[8:])
-	r.skipColors(head[10])
+	if flags := head[10]; flags&0x80 != 0 {
+		r.read(3 << (1 + flags&7)) // colors
+	}
 	for r.err == nil {
 		switch r.read(1)[0] {
 		case '!': // an extension
@@ -190,12 +192,6 @@ func (r *partReader) read(n int) []byte {
 		_, r.err = io.ReadFull(r.data, buf)
 	}
 	return buf
-}
-
-func (r *partReader) skipColors(flags byte) {
-	if flags&0x80 != 0 {
-		r.read(3 << (1 + flags&7))
-	}
 }
 
 // webpSize returns the size of a WebP image's canvas or, without a canvas, of its only frame.
