@@ -25,11 +25,12 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "codex",
 		Usage: "<command>",
-		Short: "Shows, checks, restarts, and signs in or out the app-servers of the codex handlers, shows who has used them, spends reset credits, and makes API keys",
+		Short: "Shows, checks, restarts, and signs in or out the app-servers of the codex handlers, shows who has used them, records requests, spends reset credits, and makes API keys",
 		CobraFunc: func(cmd *cobra.Command) {
 			command.Group(cmd,
 				command.Status(configuredAppServers),
 				command.Usage(),
+				command.Trace(),
 				command.Login(configuredAppServers),
 				command.Logout(configuredAppServers),
 				command.Restart(),

@@ -123,7 +123,7 @@ func (configured AppServersFunc) runForLogin(ctx context.Context, cmd *cobra.Com
 // returns the ids of the replaced app-servers.
 func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted []string, err error) {
 	var document status.Document
-	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
+	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, nil, &document); err != nil {
 		return nil, err
 	}
 	for _, s := range document.AppServers {
@@ -147,7 +147,7 @@ func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 	defer cancel()
 	for {
 		var answer any
-		err := callAdmin(ctx, fl, http.MethodPost, "/codex/restart?app_server="+url.QueryEscape(id), nil, &answer)
+		err := callAdmin(ctx, fl, http.MethodPost, "/codex/restart?app_server="+url.QueryEscape(id), nil, nil, &answer)
 		if err == nil {
 			return nil
 		}
@@ -179,7 +179,7 @@ it without spending a second credit.`,
 // spendCredit spends a login's reset credit. Without --yes, it asks the operator before.
 func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	var document status.Document
-	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
+	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, nil, &document); err != nil {
 		return err
 	}
 	server, err := chooseByID(document.AppServers, fl.Args())
@@ -196,7 +196,7 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	}
 	attempt := cmp.Or(fl.String("attempt"), rand.Text())
 	var reset status.Reset
-	err = callAdmin(ctx, fl, http.MethodPost, "/codex/credit?app_server="+url.QueryEscape(server.ID), http.Header{"Idempotency-Key": {attempt}}, &reset)
+	err = callAdmin(ctx, fl, http.MethodPost, "/codex/credit?app_server="+url.QueryEscape(server.ID), http.Header{"Idempotency-Key": {attempt}}, nil, &reset)
 	if err != nil {
 		return fmt.Errorf("%w\nTo repeat this attempt without spending a second credit: caddy codex credit %s --attempt %s", err, server.ID, attempt)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // maxDocument bounds the answer of the admin API, in bytes.
-const maxDocument = 16 << 20
+const maxDocument = 64 << 20
 
 // Status returns the command `caddy codex status`.
 func Status(configured AppServersFunc) *cobra.Command {
@@ -38,7 +38,7 @@ by its admin API, or else what the configuration and the files of the logins say
 // what the configuration says, unless the operator has named a Caddy with --address.
 func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	out, document := cmd.OutOrStdout(), status.Document{}
-	adminErr := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document)
+	adminErr := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, nil, &document)
 	switch {
 	case adminErr == nil:
 		return statusTemplate.Execute(out, document)
@@ -76,18 +76,24 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 // adminTimeout bounds a call of the admin API. The slowest calls wait for a login's provider.
 const adminTimeout = 20 * time.Second
 
-// callAdmin calls the admin API of the running Caddy, and decodes the answer into result.
-func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, result any) error {
+// callAdmin calls the admin API of the running Caddy, and decodes the answer into result, or reads it if result is
+// a *[]byte. body is JSON, or nil.
+func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, body io.Reader, result any) error {
 	address, err := adminAddress(fl)
 	if err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	go func() { // AdminAPIRequest has no deadline
-		response, err := caddycmd.AdminAPIRequest(address, method, path, header, nil)
+		response, err := caddycmd.AdminAPIRequest(address, method, path, header, body)
 		if err == nil {
 			defer response.Body.Close()
-			err = json.NewDecoder(io.LimitReader(response.Body, maxDocument)).Decode(result)
+			limited := io.LimitReader(response.Body, maxDocument)
+			if text, raw := result.(*[]byte); raw {
+				*text, err = io.ReadAll(limited)
+			} else {
+				err = json.NewDecoder(limited).Decode(result)
+			}
 		}
 		done <- err
 	}()

@@ -35,7 +35,7 @@ func Usage() *cobra.Command {
 
 func showUsage(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	var account usage.Account
-	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/usage?since="+url.QueryEscape(fl.String("since")), nil, &account); err != nil {
+	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/usage?since="+url.QueryEscape(fl.String("since")), nil, nil, &account); err != nil {
 		return err
 	}
 	rows := usageRows(&account)

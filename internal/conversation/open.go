@@ -95,6 +95,7 @@ func (t *Turn) startOnKept(ctx context.Context, lease Lease) bool {
 	if !found {
 		if lostBy != nil {
 			lostBy.count(false, reason)
+			t.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "the thread of a conversation is gone", slog.String("reason", string(reason)))
 		}
 		return false
 	}

@@ -232,7 +232,7 @@ func (t *Turn) tryRemedies(ctx context.Context, f *turnFailure) (started bool, e
 		if started, err = r.start(ctx, t, f); !started {
 			undo() // BeforeStart was called for nothing
 		} else {
-			t.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn was started again", slog.String("with", r.name))
+			t.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn was started again", slog.String("with", r.name), slog.Any("error", f.err))
 		}
 		if started || !r.optional {
 			return started, err

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -159,8 +160,10 @@ func (ex *exchange) endRecording(outcome *requestOutcome) {
 	switch {
 	case outcome.apiErr != nil:
 		code = outcome.apiErr.Code.Label()
+		ex.recording.Note(0, "failed", map[string]string{"error": cmp.Or(outcome.apiErr.Detail, outcome.apiErr.Message)})
 	case outcome.deliveryErr != nil:
 		code = "client_gone"
+		ex.recording.Note(0, "failed", map[string]string{"error": outcome.deliveryErr.Error()})
 	}
 	turns := make([]usage.Entry, len(outcome.turns))
 	for i := range turns {

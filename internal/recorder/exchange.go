@@ -64,11 +64,12 @@ func (e *Exchange) add(p piece, data []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Since(e.began)
-	if e.ended || e.cut {
+	isEnd := dirs[p.dir] == End // always fits
+	if e.ended || e.cut && !isEnd {
 		return
 	}
 	e.size += int64(len(data) + pieceOverhead)
-	if e.size > maxExchange || e.size > e.claim.Size() && !e.claim.Grow(max(e.size-e.claim.Size(), chunkSize)) {
+	if !isEnd && (e.size > maxExchange || e.size > e.claim.Size() && !e.claim.Grow(max(e.size-e.claim.Size(), chunkSize))) {
 		e.cut = true
 		return
 	}
