@@ -55,7 +55,9 @@ func redact(entries []Entry, texts bool) {
 	r.dir, r.ours = ToClient, false
 	r.redactOutput(out)
 	for i := range entries {
-		if e := &entries[i]; e.Dir == ToClient {
+		e := &entries[i]
+		e.Message = bytes.ReplaceAll(e.Message, []byte{0}, nil) // only now: the deltas are parts of the messages
+		if e.Dir == ToClient {
 			e.Text, out = strings.ReplaceAll(string(out[:len(e.Text)]), "\x00", ""), out[len(e.Text):]
 		}
 	}
@@ -104,7 +106,7 @@ func (r *redactor) redactJSON(text []byte, at place) []byte {
 		return nil
 	}
 	r.walk(wirejson.NewCursor(text), at)
-	return bytes.ReplaceAll(text, []byte{0}, nil)
+	return text
 }
 
 func (r *redactor) walk(c *wirejson.Cursor, at place) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +27,18 @@ func transcripts(t testing.TB) map[string][]Entry {
 		all[filepath.Base(file)] = append([]Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}}, entries...)
 	}
 	return all
+}
+
+// TestRedactDeltas checks that of the text of an item nothing is left, also if it was cut within a word.
+func TestRedactDeltas(t *testing.T) {
+	delta := func(text string) Entry {
+		return Entry{Dir: FromServer, Message: json.RawMessage(`{"method":"item/agentMessage/delta","params":{"itemId":"m","delta":"` + text + `"}}`)}
+	}
+	entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}, delta("A sec"), delta("ret text")}
+	redact(entries, false)
+	if text := string(format(entries)); strings.Contains(text, "sec") || strings.Contains(text, "ret") || strings.Contains(text, "text\"}}") {
+		t.Error(text)
+	}
 }
 
 func TestRedactTranscripts(t *testing.T) {
