@@ -30,6 +30,9 @@ func (g *Gateway) detach(ex *exchange, req *request) requestOutcome {
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
 	ex.setHeaders(req)
+	if recorded, ok := w.(*recordedWriter); ok {
+		w = recorded.ResponseWriter // newLogResponder records the events, which come before or after this answer
+	}
 	background := g.newBackground(ex)
 	responder := g.newLogResponder(background, req)
 	ctx := background.turnContext(answer)
@@ -45,9 +48,6 @@ func (g *Gateway) detach(ex *exchange, req *request) requestOutcome {
 	req = moved
 	go g.runBackground(ctx, background, req, responder)
 	if streamed {
-		if recorded, ok := w.(*recordedWriter); ok {
-			w = recorded.ResponseWriter // newLogResponder records the events
-		}
 		return g.follow(w, r, responder.log, 0, claim)
 	}
 	return requestOutcome{deliveryErr: writeJSON(w, http.StatusOK, snapshot)}

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -180,7 +181,7 @@ func (r *redactor) placeOf(key []byte, at place) place {
 func (r *redactor) redactString(text []byte, at place) {
 	u, fromServer := at.uses, r.dir == FromServer
 	switch {
-	case at.free, u&structural != 0 && vocabulary[string(text)]&word != 0, u&model != 0 && modelNames.Match(text), r.ours && u&header != 0:
+	case at.free, u&structural != 0 && vocabulary[string(text)]&word != 0, u&model != 0 && (r.texts || modelNames.Match(text)), r.ours && u&header != 0:
 	case r.ours && u&route != 0:
 		for segment := range bytes.SplitSeq(text, []byte("/")) {
 			if vocabulary[string(segment)]&word == 0 {
@@ -189,6 +190,8 @@ func (r *redactor) redactString(text []byte, at place) {
 		}
 	case u&identity != 0:
 		r.redactID(text)
+	case r.dir != ToClient && seal.IsSealed(string(text)):
+		r.mask(text[bytes.IndexByte(text, '.'):], 0) // with the beginning, by which this server knows it
 	case r.dir == ToClient && u&binary != 0:
 		fill(text, 'x')
 	case r.texts && !r.ours && r.dir != ToClient && u&(plainText|plainString) != 0:
@@ -220,8 +223,11 @@ func (r *redactor) redactNumber(number []byte, at place) {
 	}
 }
 
-// redactID masks an id. The part before _ or - stays if it is a word of the vocabulary.
+// redactID masks an id, unless it is a word of the vocabulary, such as new. The part before _ or - stays if it is one.
 func (r *redactor) redactID(id []byte) {
+	if vocabulary[string(id)]&word != 0 {
+		return
+	}
 	if r.dir == ToClient {
 		shape(id)
 		copy(id, bytes.ReplaceAll(id, []byte("0"), []byte("x")))

@@ -66,8 +66,8 @@ var (
 	modelNames = regexp.MustCompile(`^(?:gpt|o\d|codex)[a-z0-9.-]{0,40}$`)
 	// retryHints matches when a client may try again, which stays in a message about a failure.
 	retryHints = regexp.MustCompile(`(?i)try again in [0-9.hms]{1,16}\b`)
-	// machineParts matches the parts of a message that may be an address or a path.
-	machineParts = regexp.MustCompile(`[^\s"'()]*(?:[/@~]|\d\.\d+\.\d|[a-z\]]:\d|\\\\)[^\s"'()]*`)
+	// machineParts matches the parts of a message that may be an address or a path, which a client does not get.
+	machineParts = regexp.MustCompile(`(?:^|[\s"'(=])/[^\s"'()]*|[^\s"'()]*(?:[@~]|:\\?/|\d\.\d+\.\d|[a-z\]]:\d|\\\\)[^\s"'()]*`)
 	// privateKeys matches keys whose values are left out even if texts are recorded.
 	privateKeys = regexp.MustCompile(`(?i)authorization|cookie|api[-_]?key|secret|passw|credential|private[-_]?key|token$|e-?mail|` +
 		`^(?:headers?|env|cwd|config|codex_?home|(?:base|server)_?url)$`)

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -60,21 +59,22 @@ func fixed(text string) string {
 	})
 }
 
-// differs compares two answers. It returns where they differ first, or nothing.
-func (a *answer) differs(got *answer) string {
-	for _, pair := range [][2]string{{a.status, got.status}, {fixed(a.text), fixed(got.text)}} {
-		want, have := pair[0], pair[1]
-		if want == have {
-			continue
-		}
-		at := 0
-		for at < min(len(want), len(have)) && want[at] == have[at] {
-			at++
-		}
-		around := func(s string) string { return s[max(0, at-120):min(len(s), at+120)] }
-		return fmt.Sprintf("byte %d%s differs:\nrecorded %q\nreplayed %q", at, a.entryAt(at), around(want), around(have))
+// differs compares two answers. It returns where they differ first, or nothing. If part is true, the client has
+// left, and a is the beginning of the answer.
+func (a *answer) differs(got *answer, part bool) string {
+	if part {
+		got.text = got.text[:min(len(got.text), len(a.text))]
 	}
-	return ""
+	want, have := a.status+"\n"+fixed(a.text), got.status+"\n"+fixed(got.text)
+	if want == have {
+		return ""
+	}
+	at := 0
+	for at < min(len(want), len(have)) && want[at] == have[at] {
+		at++
+	}
+	around := func(s string) string { return s[max(0, at-120):min(len(s), at+240)] }
+	return fmt.Sprintf("byte %d%s differs:\nrecorded %q\nreplayed %q", at, a.entryAt(at-len(a.status)-1), around(want), around(have))
 }
 
 // entryAt says in which entry a byte of the text without ids is.
@@ -92,7 +92,6 @@ func (a *answer) entryAt(at int) string {
 type client struct {
 	answer  answer // that was recorded
 	header  http.Header
-	gone    bool // it takes no more than the recorded bytes
 	written int
 	waited  int    // how many writes of the answer were looked at
 	begin   int    // the first byte of the next one
@@ -106,18 +105,11 @@ func (c *client) WriteHeader(int) {}
 
 // Write takes bytes, after the time that the recorded client took for them.
 func (c *client) Write(p []byte) (int, error) {
-	n := len(p)
-	if c.gone {
-		n = min(n, len(c.answer.text)-c.written)
-	}
-	c.written += n
+	c.written += len(p)
 	if found := responseID.FindSubmatch(p); c.id == "" && found != nil {
 		c.id = string(found[1])
 	}
-	if err := c.FlushError(); err != nil || n == len(p) {
-		return n, err
-	}
-	return n, net.ErrClosed
+	return len(p), c.FlushError()
 }
 
 // FlushError implements the Flusher of [http.ResponseController].

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -242,7 +243,9 @@ func (r *reading) noted(e *recorder.Entry, m gjson.Result) {
 func (r *reading) fitWindow(texts bool) {
 	if len(r.turns[0]) < 2 && !r.summary {
 		r.windows = nil // it was not
-		return
+		if !bytes.Contains(r.body, []byte(`"context_management"`)) {
+			return
+		}
 	}
 	switch {
 	case r.kept:

@@ -1,0 +1,51 @@
+package replay
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
+)
+
+var file = flag.String("replay", "", "the recording that is replayed, in place of those in testdata/recordings")
+
+// TestReplay replays recordings, and compares what goes out byte for byte.
+func TestReplay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	testdata := filepath.Join("..", "..", "..", "testdata")
+	transcripts, err := fakecodex.Load(filepath.Join(testdata, "transcripts"))
+	must.OK(t, err)
+	paths, err := filepath.Glob(filepath.Join(testdata, "recordings", "*.jsonl"))
+	must.OK(t, err)
+	if *file != "" {
+		paths = []string{*file}
+	}
+	if len(paths) == 0 {
+		t.Fatal("there are no recordings")
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			must.OK(t, err)
+			entries, err := recorder.Parse(text)
+			must.OK(t, err)
+			var difference string
+			synctest.Test(t, func(*testing.T) { difference, err = Run(entries, transcripts) })
+			switch {
+			case errors.Is(err, ErrUnjudged) && *file != "":
+				t.Skip(err)
+			case err != nil:
+				t.Error(err)
+			case difference != "":
+				t.Error(difference)
+			}
+		})
+	}
+}
