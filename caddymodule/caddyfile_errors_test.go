@@ -69,6 +69,12 @@ func TestDirectiveErrors(t *testing.T) {
 		"env and more":     {"codex {\napp_server {\nenv A b c\n}\n}", 3, "env takes a name and a value"},
 		"api_key and more": {"codex {\napi_key a b c\n}", 2, "api_key takes a key"},
 
+		"record":                 {"codex {\nrecord\n}", 2, wrongCount + "'record'"},
+		"record of no kind":      {"codex {\nrecord some\n}", 2, `record: "some" must be one of off, errors, all`},
+		"record and more":        {"codex {\nrecord all texts\n}", 2, wrongCount + "'texts'"},
+		"record, texts and more": {"codex {\nrecord all {\ntexts on\n}\n}", 3, wrongCount + "'on'"},
+		"record, a size of none": {"codex {\nrecord all {\ndirectory /x 0\n}\n}", 3, `directory: "0" is not a size above zero`},
+		"record, its mode again": {"codex {\nrecord all {\nmode off\n}\n}", 3, `unknown option "mode"`},
 		"cors twice":             {"codex {\ncors *\ncors off\n}", 3, "cors is given twice"},
 		"cors without an origin": {"codex {\ncors\n}", 2, wrongCount + "'cors'"},
 		"cors off and on":        {"codex {\ncors off *\n}", 2, "off stands alone"},

@@ -79,11 +79,14 @@ func TestDirective(t *testing.T) {
 		"store disk, dir":      {"codex {\nstore disk /var/lib/codex {\nage 30d\n}\n}", `{"store":{"type":"disk","dir":"/var/lib/codex","age":2592000000000000}}`},
 		"store redis": {"codex {\nstore redis rediss://a rediss://b {\nprefix p\nmaster m\n}\n}",
 			`{"store":{"type":"redis","urls":["rediss://a","rediss://b"],"prefix":"p","master":"m"}}`},
-		"store off":    {"codex {\nstore off\n}", `{"store":{"type":"off"}}`},
-		"comments":     {"codex {\n# nothing\nmax_concurrent 7 # that many\n}", `{"max_concurrent":7}`},
-		"cors":         {"codex {\ncors https://app.example {env.ORIGIN}\n}", `{"cors":["https://app.example","{env.ORIGIN}"]}`},
-		"cors for all": {"codex {\ncors *\n}", `{"cors":["*"]}`},
-		"no cors":      {"codex {\ncors off\n}", `{}`},
+		"record all":         {"codex {\nrecord all\n}", `{"record":{"mode":"all"}}`},
+		"record off":         {"codex {\nrecord off\n}", `{"record":{"mode":"off"}}`},
+		"record, into files": {"codex {\nrecord errors {\ntexts\ndirectory /srv/r 2GiB 7d\n}\n}", `{"record":{"mode":"errors","texts":true,"directory":"/srv/r","directory_size":2147483648,"directory_age":604800000000000}}`},
+		"store off":          {"codex {\nstore off\n}", `{"store":{"type":"off"}}`},
+		"comments":           {"codex {\n# nothing\nmax_concurrent 7 # that many\n}", `{"max_concurrent":7}`},
+		"cors":               {"codex {\ncors https://app.example {env.ORIGIN}\n}", `{"cors":["https://app.example","{env.ORIGIN}"]}`},
+		"cors for all":       {"codex {\ncors *\n}", `{"cors":["*"]}`},
+		"no cors":            {"codex {\ncors off\n}", `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := new(Handler)

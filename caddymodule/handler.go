@@ -284,6 +284,10 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
+	options.Recorder = recordings
+	if options.Record, err = h.recordRule(ctx, app, repl); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
 	opened, start, release := storemodules.Open(h.storeModule, ctx.Slogger())
 	options.Responses = opened.Store
 	options.Sealer = seal.NewSealer(ctx.Storage(), opened.ShareKey, ctx.Slogger())
@@ -291,10 +295,6 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	options.Observer = observer{ctx.Logger().Named("turns"), h.sharedUsage}
 	if h.sharedUsage != nil {
 		h.releases = append(h.releases, func() { _ = h.sharedUsage.Store(context.Background()) }) // without this, the other nodes would miss the last usage
-	}
-	options.Recorder = recordings
-	if options.Record, err = h.recordRule(ctx, app, repl); err != nil {
-		return fmt.Errorf("record: %w", err)
 	}
 	h.limits = localLimits
 	if opened.Limits != nil {

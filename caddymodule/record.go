@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -82,6 +83,9 @@ func recordStatus() *status.Recording {
 
 func everybody(string) bool { return true }
 
+// timelines is locked while a timeline is made, which takes much more memory than the recording.
+var timelines sync.Mutex
+
 // findRecording returns what a query asks for: list, one of its recordings, or the timeline of one.
 func findRecording(list recorder.List, query url.Values) (any, *apierror.Error) {
 	i := slices.IndexFunc(list.Recordings, func(r *recorder.Recording) bool { return r.ID == query.Get("id") })
@@ -93,7 +97,10 @@ func findRecording(list recorder.List, query url.Values) (any, *apierror.Error) 
 	case !query.Has("timeline"):
 		return string(list.Recordings[i].Text()), nil
 	}
-	return nil, apierror.NoSuchRecording()
+	timelines.Lock()
+	defer timelines.Unlock()
+	entries, _ := recorder.Parse(list.Recordings[i].Text())
+	return recorder.NewTimeline(entries), nil
 }
 
 const (
@@ -165,6 +172,7 @@ func (h *Handler) servePageRecordings(w http.ResponseWriter, r *http.Request, _ 
 func (h *Handler) visibleRecordings(r *http.Request) recorder.List {
 	visible, own := h.visibleUser(r), h.accountOf(r)
 	list := recordings.List(func(user string) bool { return visible == usage.Everybody || visible == user })
+	list.Switches = slices.DeleteFunc(list.Switches, func(s recorder.Switch) bool { return s.User != own })
 	list.Recordings = slices.DeleteFunc(list.Recordings, func(rec *recorder.Recording) bool {
 		return rec.Texts && (!h.Record.Texts || rec.User != own)
 	})

@@ -9,6 +9,7 @@ import { age, counted, number } from './format.js';
 import { forget, forgetAll, kept } from './history.js';
 import { addImages, onImages } from './images.js';
 import { showStatus } from './status.js';
+import { showSwitch, switchOn } from './trace.js';
 import { example, exampleSchema, readSchema, readTools } from './tools.js';
 
 const narrow = matchMedia('(max-width: 959px)');
@@ -204,6 +205,9 @@ async function models() {
   }
 }
 
+// changed shows the status after something was changed, with what has failed.
+const changed = (failure) => refresh().then(() => problem('status-problem', failure?.message));
+
 let refreshing = false;
 
 async function refresh() {
@@ -218,9 +222,10 @@ async function refresh() {
     const text = ready === 0 ? 'Not ready' : ready < servers.length ? `${ready} of ${servers.length} ready` : 'Ready';
     setHealth(ready === 0 ? 'bad' : ready < servers.length ? 'some' : 'good', text, running > 0 ? `· ${number(running)} running` : '');
     if (document.body.dataset.view === 'status') {
-      const [usage, turns] = await Promise.all([getJSON('v1/usage'), getJSON('v1/usage/raw')]);
+      const [usage, turns, trace] = await Promise.all([getJSON('v1/usage'), getJSON('v1/usage/raw'), getJSON('codex/trace')]);
+      showSwitch(trace);
       byId('open-admin').hidden = !seen && !status.administration;
-      showStatus(status, usage, turns, (failure) => refresh().then(() => problem('status-problem', failure?.message)));
+      showStatus(status, usage, turns, changed);
     }
     if (byId('model').options.length < 2) models();
   } catch (failure) {
@@ -322,6 +327,7 @@ function listen() {
   });
   byId('key-cancel').addEventListener('click', () => byId('key-dialog').close());
   byId('key-forget').addEventListener('click', () => useKey(''));
+  byId('record').addEventListener('click', () => switchOn().catch(changed));
   byId('open-admin').addEventListener('click', () => (administers() ? useAdminKey('') : askAdminKey()));
   byId('admin-form').addEventListener('submit', (event) => {
     event.preventDefault();

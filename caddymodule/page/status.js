@@ -3,6 +3,7 @@
 import { administers, resetCredit, signIn } from './admin.js';
 import { byId, el, problem, svg } from './dom.js';
 import { age, bytes, clock, counted, number, until, words } from './format.js';
+import { traceButton } from './trace.js';
 import { planWindows } from './windows.js';
 
 const maxRows = 25; // of a table
@@ -21,7 +22,7 @@ export function showStatus(status, usage, turns, changed) {
   replace('requests', [underWay(status.requests ?? [])]);
   replace('servers', (status.app_servers ?? []).map((server) => card(server, changed)));
   replace('usage', usageParts(usage));
-  replace('recent', [recent(turns.data ?? [])]);
+  replace('recent', [recent(turns.data ?? [], changed)]);
 }
 
 const tile = (name, value, note) => [el('div', {}, el('dt', {}, name), el('dd', {}, el('span', { class: 'big' }, value), note && el('span', { class: 'note' }, note)))];
@@ -30,6 +31,7 @@ const tile = (name, value, note) => [el('div', {}, el('dt', {}, name), el('dd', 
 // the focus stays so.
 function replace(id, children) {
   const all = () => [...byId(id).querySelectorAll('details, summary, .table, .task button, .task a')];
+  const key = byId(id).contains(document.activeElement) && document.activeElement.dataset.key;
   const before = all().map((e) => ({ open: e.open, left: e.scrollLeft, focused: e === document.activeElement, text: e.textContent }));
   byId(id).replaceChildren(...children);
   for (const [i, e] of all().entries()) {
@@ -37,6 +39,7 @@ function replace(id, children) {
     if (before[i]?.left) e.scrollLeft = before[i].left;
     if (before[i]?.focused && (!e.closest('.task') || e.textContent === before[i].text)) e.focus({ preventScroll: true });
   }
+  if (key) byId(id).querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
 // What a card shows in a place of its own; everything else is in its list.
@@ -142,10 +145,10 @@ function underWay(requests) {
   );
 }
 
-function recent(turns) {
+function recent(turns, changed) {
   return table(
-    ['Time', 'User', 'Model', 'Route', 'Status', 'Seconds', 'Tokens'],
-    turns.map((turn) => [clock(turn.time), named(turn.user), turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens)]),
+    ['Time', 'User', 'Model', 'Route', 'Status', 'Seconds', 'Tokens', turns.some((turn) => turn.recorded) && 'Recording'].filter(Boolean),
+    turns.map((turn) => [clock(turn.time), named(turn.user), turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens), ...(turn.recorded ? [traceButton(turn.request_id, changed)] : [])]),
     'No turn has ended yet.',
     'Latest turns',
   );

@@ -39,11 +39,10 @@ type Store struct {
 
 // Recording says what is recorded of requests, in which there may be prompts.
 type Recording struct {
-	Mode       recorder.Mode     `json:"mode"`  // the widest of all handlers
-	Texts      bool              `json:"texts"` // a handler records texts
-	Switches   []recorder.Switch `json:"switches"`
-	Recordings int               `json:"recordings"`        // in memory
-	Failure    string            `json:"failure,omitempty"` // why recordings cannot be stored in files; empty: they can, or need not
+	Mode     recorder.Mode     `json:"mode"`  // the widest of all handlers
+	Texts    bool              `json:"texts"` // a handler records texts
+	Switches []recorder.Switch `json:"switches"`
+	Failure  string            `json:"failure,omitempty"` // why recordings cannot be stored in files; empty: they can, or need not
 }
 
 // Turns counts turns. In a [Document], it counts the turns of all handlers. On a page, it counts

@@ -1,0 +1,109 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// requested has a request of a user with a key end, and reports whether it was recorded, and with texts.
+func requested(r *Recorder, user, key string) (recorded, texts bool) {
+	before := len(r.List(func(string) bool { return true }).Recordings)
+	e := r.Begin(Rule{Mode: Off}, time.Now(), func() Head { return Head{User: user, RequestID: "id"} })
+	e.Key(key)
+	e.End("", nil)
+	synctest.Wait()
+	all := r.List(func(string) bool { return true }).Recordings
+	return len(all) > before, len(all) > before && all[0].Texts
+}
+
+// TestSwitches checks whose requests each switch records, how many and how long.
+func TestSwitches(t *testing.T) {
+	for name, test := range map[string]struct {
+		on   Switch
+		want string // whether four requests are recorded: by ann with key a, by bob with b, by nobody, and by ann after an hour
+	}{
+		"everybody":          {Switch{}, "true true true true"},
+		"two requests":       {Switch{Requests: 2}, "true true false false"},
+		"a user":             {Switch{User: "ann"}, "true false false true"},
+		"a user, once":       {Switch{User: "ann", Requests: 1}, "true false false false"},
+		"a key":              {Switch{Key: "b"}, "false true false false"},
+		"another's key":      {Switch{User: "ann", Key: "b"}, "false false false false"},
+		"until":              {Switch{Until: time.Date(2000, 1, 1, 0, 30, 0, 0, time.UTC)}, "true true true false"},
+		"one's own":          {Switch{User: "bob", Own: true}, "false true false false"},
+		"the nameless's own": {Switch{Own: true}, "false false true false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := New(nil)
+				if err := r.Switch(test.on); err != nil {
+					t.Fatal(err)
+				}
+				var got [4]bool
+				for i, who := range [][2]string{{"ann", "a"}, {"bob", "b"}, {"", ""}, {"ann", "a"}} {
+					if i == 3 {
+						time.Sleep(time.Hour)
+					}
+					got[i], _ = requested(r, who[0], who[1])
+				}
+				if fmt.Sprint(got) != "["+test.want+"]" {
+					t.Errorf("%v, want %s", got, test.want)
+				}
+				if left := r.List(func(string) bool { return true }).Switches; (test.on.Requests > 0 || !test.on.Until.IsZero()) && len(left) > 0 {
+					t.Errorf("it is still on: %+v", left)
+				}
+			})
+		})
+	}
+}
+
+// TestSwitchTexts: only who asks for texts gets them.
+func TestSwitchTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(nil)
+		for _, s := range []Switch{{User: "ann", Texts: true}, {User: "bob"}} {
+			if err := r.Switch(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for user, want := range map[string]bool{"ann": true, "bob": false} {
+			if recorded, texts := requested(r, user, ""); !recorded || texts != want {
+				t.Errorf("%s: recorded %t, with texts %t", user, recorded, texts)
+			}
+		}
+	})
+}
+
+// TestManySwitches: users cannot keep the operator from switching on, nor turn off what the operator has.
+func TestManySwitches(t *testing.T) {
+	r := New(nil)
+	for i := range 100 {
+		err := r.Switch(Switch{User: fmt.Sprint("user", i), Own: true, Requests: 10})
+		if (i >= maxSwitches/2) != errors.Is(err, ErrTooManySwitches) {
+			t.Fatalf("switch %d: %v", i, err)
+		}
+	}
+	for i := range maxSwitches / 2 {
+		if err := r.Switch(Switch{User: "user0", Requests: i + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Switch(Switch{}); !errors.Is(err, ErrTooManySwitches) {
+		t.Error(err)
+	}
+	r.SwitchOff(func(s Switch) bool { return s.Own && s.User != "user0" })
+	if err := r.Switch(Switch{User: "user0", Own: true, Requests: 5}); !errors.Is(err, ErrTooManySwitches) {
+		t.Error(err) // more than half is on
+	}
+	r.SwitchOff(func(s Switch) bool { return !s.Own })
+	for range 3 {
+		if err := r.Switch(Switch{User: "user0", Own: true, Requests: 5}); err != nil {
+			t.Error(err)
+		}
+	}
+	if on := r.List(func(string) bool { return true }).Switches; len(on) != 1 || on[0].Requests != 5 {
+		t.Errorf("%+v", on)
+	}
+}
