@@ -22,59 +22,46 @@ type Exchange struct {
 	rule  Rule
 	began time.Time
 
-	mu     sync.Mutex
-	claim  *claims.Claim // of chunks, other bytes and pieces
-	size   int64         // what is used of claim
-	chunks []*[chunkSize]byte
-	free   []byte // the rest of the last chunk
-	pieces []piece
-	key    string
-	cut    bool
-	ended  bool
+	mu      sync.Mutex
+	claim   *claims.Claim // of chunks, other bytes and entries
+	size    int64         // what is used of claim
+	chunks  []*[chunkSize]byte
+	free    []byte  // the rest of the last chunk
+	entries []Entry // not redacted; of each, Message has the bytes
+	key     string
+	cut     bool
+	ended   bool
 }
-
-// piece is an entry that is not redacted yet.
-type piece struct {
-	at, took time.Duration
-	dir      uint8 // index of dirs
-	raw      bool  // the bytes are a Message; otherwise, they are a Text or a Note
-	choice   int32
-	lines    int32
-	note     string
-	data     []byte
-}
-
-// maxExchange bounds the bytes of one exchange. What does not fit is left out.
-const maxExchange = maxBytes / 8
 
 const (
-	// pieceOverhead is about the memory of a piece beside its bytes.
-	pieceOverhead = 64
-	// chunkSize is the size of the memory in which small pieces are kept.
+	// maxExchange bounds the bytes of one exchange. What does not fit is left out.
+	maxExchange = maxBytes / 8
+	// entryOverhead is about the memory of an entry beside its bytes.
+	entryOverhead = 128
+	// chunkSize is the size of the memory in which small messages are kept.
 	chunkSize = 32 << 10
 )
 
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// add adds an entry. data is copied.
-func (e *Exchange) add(p piece, data []byte) {
+// add adds an entry, with a copy of data.
+func (e *Exchange) add(entry Entry, data []byte) {
 	if e == nil {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := time.Since(e.began)
-	isEnd := dirs[p.dir] == End // always fits
+	now, isEnd := Millis(time.Since(e.began)), entry.Dir == End // the end always fits
 	if e.ended || e.cut && !isEnd {
 		return
 	}
-	e.size += int64(len(data) + pieceOverhead)
+	e.size += int64(len(data) + entryOverhead)
 	if !isEnd && (e.size > maxExchange || e.size > e.claim.Size() && !e.claim.Grow(max(e.size-e.claim.Size(), chunkSize))) {
 		e.cut = true
 		return
 	}
-	p.at, p.data = max(0, now-p.took), e.keep(data)
-	e.pieces = append(e.pieces, p)
+	entry.At, entry.Message = max(0, now-entry.Took), e.keep(data)
+	e.entries, e.ended = append(e.entries, entry), isEnd
 }
 
 // keep returns a copy of data.
@@ -97,27 +84,19 @@ func (e *Exchange) drop() {
 	for _, chunk := range e.chunks {
 		chunks.Put(chunk)
 	}
-	e.chunks, e.free, e.pieces = nil, nil, nil
+	e.chunks, e.free, e.entries = nil, nil, nil
 	e.claim.Release()
 }
 
-// Indexes of dirs.
-const (
-	fromClient uint8 = iota
-	toServer
-	fromServer
-	read
-	parts
-	toClient
-	noted
-	end
-)
-
 // Body records the body of the request.
-func (e *Exchange) Body(body []byte) { e.add(piece{dir: fromClient, raw: json.Valid(body)}, body) }
+func (e *Exchange) Body(body []byte) { e.add(Entry{Dir: FromClient}, body) }
 
 // Note records a decision, with its details as JSON, or nil.
 func (e *Exchange) Note(choice int, note string, details any) {
+	e.addJSON(Entry{Dir: Noted, Choice: choice, Note: note}, details)
+}
+
+func (e *Exchange) addJSON(entry Entry, details any) {
 	if e == nil {
 		return
 	}
@@ -125,37 +104,31 @@ func (e *Exchange) Note(choice int, note string, details any) {
 	if details != nil {
 		data, _ = json.Marshal(details)
 	}
-	e.add(piece{dir: noted, raw: true, choice: int32(choice), note: note}, data)
+	e.add(entry, data)
 }
 
 // Parts records outputs of the turn of a choice.
 func (e *Exchange) Parts(choice int, outputs []Part) {
-	if e != nil {
-		data := append(make([]byte, 0, 64), '[')
-		for _, p := range outputs {
-			data = fmt.Appendf(data, `{"kind":%q,"call":%d,"bytes":%d},`, p.Kind, p.Call, p.Bytes)
-		}
-		data[len(data)-1] = ']'
-		e.add(piece{dir: parts, raw: true, choice: int32(choice)}, data)
+	data := append(make([]byte, 0, 64), '[')
+	for _, p := range outputs {
+		data = fmt.Appendf(data, `{"kind":%q,"call":%d,"bytes":%d},`, p.Kind, p.Call, p.Bytes)
 	}
+	data[len(data)-1] = ']'
+	e.add(Entry{Dir: Parts, Choice: choice}, data)
 }
 
+// statusNote marks the entry with the status of the answer until the end.
+const statusNote = "status"
+
 // Began records the status of the answer.
-func (e *Exchange) Began(s Status) {
-	if e != nil {
-		data, _ := json.Marshal(s)
-		e.add(piece{dir: toClient, raw: true}, data)
-	}
-}
+func (e *Exchange) Began(s Status) { e.addJSON(Entry{Dir: ToClient, Note: statusNote}, s) }
 
 // MinWait is the time from which a write counts as one that waited for the client.
 const MinWait = time.Millisecond
 
 // Wrote records bytes that were written to the client since began.
 func (e *Exchange) Wrote(data []byte, began time.Time) {
-	if e != nil {
-		e.add(piece{dir: toClient, took: time.Since(began)}, data)
-	}
+	e.add(Entry{Dir: ToClient, Took: Millis(time.Since(began))}, data)
 }
 
 // Key sets the id of the key with which the request came.
@@ -171,50 +144,43 @@ func (e *Exchange) Key(id string) {
 // End ends the exchange: it is kept if its rule, or a switch, wants it. code is that of the error; empty:
 // the request has not failed. details are those of its turn, or nil.
 func (e *Exchange) End(code string, details any) {
-	if e == nil {
-		return
-	}
-	data, _ := json.Marshal(details)
-	e.add(piece{dir: end, raw: true, note: code}, data)
-	e.mu.Lock()
-	again := e.ended
-	e.ended = true
-	e.mu.Unlock()
-	if !again {
+	if e != nil && !e.ended { // only the goroutine of the request ends it
+		e.addJSON(Entry{Dir: End, Note: code}, details)
 		e.r.finish(e, code != "")
 	}
 }
 
-// entries returns what was recorded. It is called once, after the end.
-func (e *Exchange) entries() []Entry {
+// complete returns all entries, not redacted, after the end.
+func (e *Exchange) complete() []Entry {
 	e.head.Version, e.head.Cut = 1, e.cut
 	head, _ := json.Marshal(&e.head)
-	all := append(make([]Entry, 0, len(e.pieces)+1), Entry{Dir: FromClient, Message: head})
-	for i := 0; i < len(e.pieces); i++ {
-		p := e.pieces[i]
-		entry := Entry{At: Millis(p.at), Took: Millis(p.took), Dir: dirs[p.dir], Choice: int(p.choice), Lines: int(p.lines), Note: p.note}
-		if p.raw && json.Valid(p.data) {
-			entry.Message = p.data
-			all = append(all, entry)
+	all := append(make([]Entry, 0, len(e.entries)+1), Entry{Dir: FromClient, Message: head})
+	for _, entry := range e.entries {
+		data, last := entry.Message, &all[len(all)-1]
+		written := entry.Dir == ToClient && entry.Note == ""
+		switch {
+		case written && last.Dir == ToClient && last.Note == "" && (time.Duration(last.Took) < MinWait || !utf8.Valid(last.Message)):
+			last.Message = append(last.Message, data...) // so that no rune is cut; but what was written after a wait is apart
+			last.Took += entry.Took
 			continue
+		case !written && !json.Valid(data):
+			entry.Text, entry.Message = string(data), nil
 		}
-		text := p.data
-		for ; i+1 < len(e.pieces) && p.dir == toClient && e.pieces[i+1].dir == toClient && !e.pieces[i+1].raw; i++ {
-			if e.pieces[i].took >= MinWait && utf8.Valid(text) {
-				break // the next one was written after a wait
-			}
-			text = append(text, e.pieces[i+1].data...) // so that no rune is cut
-			entry.Took += Millis(e.pieces[i+1].took)
-		}
-		entry.Text = string(text)
 		all = append(all, entry)
+	}
+	for i := range all {
+		if entry := &all[i]; entry.Dir == ToClient && entry.Note == "" {
+			entry.Text, entry.Message = string(entry.Message), nil
+		} else if entry.Dir == ToClient {
+			entry.Note = ""
+		}
 	}
 	return all
 }
 
 type contextKey struct{}
 
-// choiceOf is an exchange in a context, and the choice that the context is for.
+// choiceOf is an exchange in a context, and the choice that the context is for. It is a [codexrpc.Tap].
 type choiceOf struct {
 	e      *Exchange
 	choice int
@@ -229,25 +195,23 @@ func (e *Exchange) Context(ctx context.Context, choice int) context.Context {
 	return codexrpc.WithTap(context.WithValue(ctx, contextKey{}, c), c)
 }
 
-// Line implements [codexrpc.Tap].
 func (c *choiceOf) Line(sent bool, line []byte) {
-	dir := fromServer
+	dir := FromServer
 	if sent {
-		dir = toServer
+		dir = ToServer
 		if c.e.rule.Sent != nil {
 			c.e.rule.Sent(c.choice, line)
 		}
 	}
-	c.e.add(piece{dir: dir, raw: true, choice: int32(c.choice)}, line)
+	c.e.add(Entry{Dir: dir, Choice: c.choice}, line)
 }
 
-// Read implements [codexrpc.Tap].
 func (c *choiceOf) Read(lines int, err error) {
-	p := piece{dir: read, choice: int32(c.choice), lines: int32(lines)}
+	entry := Entry{Dir: Read, Choice: c.choice, Lines: lines}
 	if err != nil {
-		p.note = causeOf(err)
+		entry.Note = causeOf(err)
 	}
-	c.e.add(p, nil)
+	c.e.add(entry, nil)
 }
 
 // handler is an [slog.Handler] that also records what is logged with the context of an exchange.
@@ -256,13 +220,10 @@ type handler struct{ slog.Handler }
 // Logger returns a logger that logs like l, and records what is logged with the context of an exchange.
 func Logger(l *slog.Logger) *slog.Logger { return slog.New(handler{l.Handler()}) }
 
-// Enabled implements [slog.Handler].
 func (h handler) Enabled(ctx context.Context, level slog.Level) bool {
-	_, recorded := ctx.Value(contextKey{}).(*choiceOf)
-	return recorded || h.Handler.Enabled(ctx, level)
+	return ctx.Value(contextKey{}) != nil || h.Handler.Enabled(ctx, level)
 }
 
-// Handle implements [slog.Handler].
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	if c, ok := ctx.Value(contextKey{}).(*choiceOf); ok {
 		details := make(map[string]any)
@@ -281,10 +242,8 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements [slog.Handler].
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return handler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements [slog.Handler].
 func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name)} }

@@ -125,7 +125,7 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 
 // keep redacts an exchange and keeps its recording.
 func (r *Recorder) keep(e *Exchange) {
-	entries := e.entries()
+	entries := e.complete()
 	duration := time.Duration(entries[len(entries)-1].At)
 	code := entries[len(entries)-1].Note
 	redact(entries, e.head.Texts)
