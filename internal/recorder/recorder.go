@@ -260,6 +260,8 @@ func (r *Recorder) Find(id string, visible func(user string) bool) *Recording {
 // causeOf says in a word why no more events of a turn will come.
 func causeOf(err error) string {
 	switch {
+	case errors.Is(err, codexrpc.ErrUnresponsive):
+		return "unresponsive"
 	case errors.Is(err, codexrpc.ErrClosed):
 		return "closed"
 	case errors.Is(err, codexrpc.ErrTooSlow):

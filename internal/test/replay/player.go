@@ -39,12 +39,15 @@ type liveTurn struct {
 	thread, request string
 	send            func(line string)
 	die             context.CancelFunc
+	process         *appserver.Process
 	interrupted     bool
 }
 
 // process starts an app-server.
 func (p *player) process() *appserver.Process {
-	process := appserver.New(appserver.Config{Start: p.program, Client: codexrpc.ClientInfo{Name: "replay"}, Models: p.script.windows}, nil)
+	var process *appserver.Process
+	start := func() (*appserver.Program, error) { return p.program(&process) }
+	process = appserver.New(appserver.Config{Start: start, Client: codexrpc.ClientInfo{Name: "replay"}, Models: p.script.windows}, nil)
 	process.Start()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,13 +55,13 @@ func (p *player) process() *appserver.Process {
 	return process
 }
 
-func (p *player) program() (*appserver.Program, error) {
+func (p *player) program(process **appserver.Process) (*appserver.Program, error) {
 	stdin, stdout, stderr := newPipe(), newPipe(), newPipe()
 	exited := make(chan struct{})
 	ctx, die := context.WithCancel(context.Background())
 	go func() {
 		_ = fakecodex.Serve(ctx, stdin, stdout, fakecodex.Options{Transcripts: p.transcripts, Call: func(send func(string), method, id string, params gjson.Result) bool {
-			return p.call(&liveTurn{request: id, send: send, die: die}, method, params)
+			return p.call(&liveTurn{request: id, send: send, die: die, process: *process}, method, params)
 		}})
 		die()
 		for _, end := range []*pipe{stdin, stdout, stderr} {
@@ -153,10 +156,16 @@ func (p *player) play(arrived time.Time, ended <-chan struct{}) string {
 func (t *liveTurn) do(actions []action) {
 	var lines []string
 	for i := range actions {
-		if a := &actions[i]; a.line == "" && !a.answer {
+		a := &actions[i]
+		if in := t.process.Ready(); a.hung && in != nil {
+			in.Conn().Fail(fmt.Errorf("%w: it was silent for 12s", codexrpc.ErrUnresponsive))
+			return
+		}
+		if a.line == "" && !a.answer {
 			t.die()
 			return
-		} else if !t.interrupted {
+		}
+		if !t.interrupted {
 			lines = append(lines, a.live(t.thread, t.request))
 		}
 	}

@@ -2,7 +2,9 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +18,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/store"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
@@ -58,6 +63,9 @@ func Run(entries []recorder.Entry, transcripts *fakecodex.Transcripts) (differen
 		recorded = recording
 		close(ended)
 	}}
+	if err := s.seed(options.Responses); err != nil {
+		return "", err
+	}
 	g := gateway.New(p, options)
 	ctx, leave := context.WithCancel(context.Background())
 	c := &client{answer: s.answer, header: make(http.Header)}
@@ -101,7 +109,7 @@ func Run(entries []recorder.Entry, transcripts *fakecodex.Transcripts) (differen
 		return "", err
 	}
 	got := answerIn(again)
-	return s.answer.differs(&got, s.clientLeft()), nil
+	return s.answer.differs(&got, s.clientLeft(), s.head.Texts), nil
 }
 
 // clientLeft reports whether the recorded client did not wait for its answer.
@@ -208,6 +216,38 @@ func (s *script) request(ctx context.Context, route *gateway.Route, arrived time
 var pictures = regexp.MustCompile(`data:image/\w+;base64,[\w+/]{0,16}A*=*`)
 
 const picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+
+// seed stores what the request continues. The content does not matter, since no model reads it, except calls
+// whose results the request has.
+func (s *script) seed(kept *objects.Store) error {
+	b := gjson.ParseBytes(s.body)
+	previous := b.Get("previous_response_id").Str
+	of := cmp.Or(b.Get("conversation.id").Str, b.Get("conversation").Str)
+	calls := make(map[string]bool)
+	b.Get("input").ForEach(func(_, item gjson.Result) bool {
+		if id := item.Get("call_id").Str; id != "" {
+			calls[id] = calls[id] || !strings.HasSuffix(item.Get("type").Str, "_output")
+		}
+		return true
+	})
+	e := &objects.Entry{Response: json.RawMessage(`{"object":"response","status":"completed"}`), Input: []json.RawMessage{json.RawMessage(`{"type":"message","role":"user","content":"x"}`)}}
+	for id, here := range calls {
+		if !here {
+			e.Output = append(e.Output, fmt.Appendf(nil, `{"type":"function_call","call_id":%q,"name":"x","arguments":"{}"}`, id))
+		}
+	}
+	suffix := responseid.NewSuffix(time.Now())
+	for old, made := range map[string]string{previous: "resp_" + suffix, of: responseid.ConversationPrefix + suffix} {
+		if old == "" || s.code == "previous_response_not_found" || s.code == "conversation_not_found" {
+			continue
+		}
+		s.body = bytes.ReplaceAll(s.body, []byte(old), []byte(made)) // a pseudonym may not be an id
+		if err := kept.Put(context.Background(), made, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // sealed matches a sealed summary.
 var sealed = regexp.MustCompile(`codex-sealed-1\.[\w-]+`)

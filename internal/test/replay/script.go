@@ -41,6 +41,7 @@ type action struct {
 	turn   *recordedTurn
 	answer bool   // line is the answer to turn/start; empty: it is made
 	line   string // empty: the connection is closed
+	hung   bool   // it is closed since the app-server has not answered
 }
 
 // recordedTurn is the last start of a turn.
@@ -208,8 +209,8 @@ func (r *reading) read(e *recorder.Entry) error {
 	}
 	switch e.Note {
 	case "":
-	case "closed":
-		t.actions = append(t.actions, action{due: time.Duration(e.At), order: r.order, turn: t})
+	case "closed", "unresponsive":
+		t.actions = append(t.actions, action{due: time.Duration(e.At), order: r.order, turn: t, hung: e.Note == "unresponsive"})
 	default:
 		return fmt.Errorf("it is not recorded what has ended the turn (%s)", e.Note)
 	}
@@ -260,7 +261,7 @@ func (a *action) live(thread, request string) string {
 	t := a.turn
 	switch {
 	case a.answer && a.line == "":
-		return `{"id":` + request + `,"result":{"turn":{"id":` + wirejson.Quote(t.id) + `,"items":[],"status":"inProgress","error":null}}}`
+		return `{"id":` + request + `,"result":{"turn":{"id":` + wirejson.Quote(cmp.Or(t.id, "replayed")) + `,"items":[],"status":"inProgress","error":null}}}`
 	case a.answer:
 		return strings.Replace(a.line, `"id":`+t.request, `"id":`+request, 1)
 	}
