@@ -360,7 +360,7 @@ func (r *redactor) pseudonymize(text []byte, keep uses) {
 		case b >= utf8.RuneSelf:
 			end = runeEnd(text, i)
 		case isLetter(b):
-			if i > 0 && text[i-1] == '<' || i > 1 && string(text[i-2:i]) == "</" {
+			if before := bytes.TrimSuffix(text[:i], []byte("/")); bytes.HasSuffix(before, []byte("<")) || bytes.HasSuffix(before, []byte(`\u003c`)) {
 				for _, c := range []byte("use_tool") {
 					if i == len(text) || text[i] != c {
 						break
