@@ -226,7 +226,7 @@ func details(message json.RawMessage) (text string) {
 	var members map[string]any
 	_ = json.Unmarshal(message, &members)
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if v := members[name]; v != false && v != "" && name != "used_before" && name != "request_id" {
+		if v := members[name]; v != false && v != "" && v != 0.0 && name != "used_before" && name != "request_id" {
 			text += fmt.Sprintf(" %s=%v", name, v)
 		}
 	}
