@@ -62,13 +62,10 @@ func (in *ingestion) readChatCalls(choice int, m members, complete bool) bool {
 
 // readChatMessage reads a complete message: its calls and, with opts.synthesize, the blocks of its text.
 func (in *ingestion) readChatMessage(choice int, id string, m members) {
-	if in.readChatCalls(choice, m, true) && in.opts.synthesize {
-		in.readTextCalls(choice, id, m.wholeText())
+	if !in.readChatCalls(choice, m, true) || !in.opts.synthesize {
+		return
 	}
-}
-
-func (in *ingestion) readTextCalls(choice int, id, text string) {
-	blocks := extract(in.agg.patterns, text)
+	blocks := extract(in.agg.patterns, m.wholeText())
 	if len(blocks) == 0 {
 		return
 	}

@@ -51,25 +51,21 @@ var (
 
 func withRoutes(table map[string]route) map[string]route {
 	for _, rt := range gateway.Routes() {
-		table[rt.Path] = newRoute(rt)
+		added := route{
+			onlyFailures: rt.Quiet, methods: rt.Methods, noAPIKey: rt.Public, noBody: rt.NoBody, option: rt.API.Option, errors: rt.API.Errors,
+			serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
+				h.gateway.Serve(rt, w, r, args...)
+			},
+		}
+		if !rt.Uncounted {
+			added.name = cmp.Or(rt.Name, rt.API.Name)
+		}
+		if rt.Socket != nil {
+			added.socket = socketRoute(rt, added.name)
+		}
+		table[rt.Path] = added
 	}
 	return table
-}
-
-func newRoute(rt *gateway.Route) route {
-	added := route{
-		onlyFailures: rt.Quiet, methods: rt.Methods, noAPIKey: rt.Public, noBody: rt.NoBody, option: rt.API.Option, errors: rt.API.Errors,
-		serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
-			h.gateway.Serve(rt, w, r, args...)
-		},
-	}
-	if !rt.Uncounted {
-		added.name = cmp.Or(rt.Name, rt.API.Name)
-	}
-	if rt.Socket != nil {
-		added.socket = socketRoute(rt, added.name)
-	}
-	return added
 }
 
 func fromGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
@@ -147,7 +143,7 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *request
 
 // serve makes all checks that need no body, serves the route, and counts the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
-	if rt.socket != nil && isSocketHandshake(r) {
+	if rt.socket != nil && r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		rt = *rt.socket
 	}
 	if rt.name != "" {
@@ -237,10 +233,6 @@ func socketRoute(rt *gateway.Route, name string) *route {
 			serve(r.WithContext(reqCtx))
 		})
 	}}
-}
-
-func isSocketHandshake(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
 // isForgedSocketHandshake reports whether the handshake of a WebSocket comes from a page that may not use

@@ -61,7 +61,18 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("codex_webhook: %q is no URL with http:// or https://", h.URL)
 	}
 	h.logger, h.queue = ctx.Logger(), make(chan []byte, maxWaitingEvents)
-	h.posting.Go(func() { h.postAll(ctx, address) })
+	h.posting.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case body := <-h.queue:
+				if err := postEvent(ctx, address, body); err != nil && ctx.Err() == nil {
+					h.logger.Error("cannot post an event", zap.ByteString("event", body), zap.Error(err))
+				}
+			}
+		}
+	})
 	return nil
 }
 
@@ -84,19 +95,6 @@ func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 		return nil
 	default:
 		return errors.New("codex_webhook: too many events wait to be posted")
-	}
-}
-
-func (h *Webhook) postAll(ctx context.Context, address string) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case body := <-h.queue:
-			if err := postEvent(ctx, address, body); err != nil && ctx.Err() == nil {
-				h.logger.Error("cannot post an event", zap.ByteString("event", body), zap.Error(err))
-			}
-		}
 	}
 }
 

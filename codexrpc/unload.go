@@ -62,10 +62,6 @@ func (t *Thread) unload(deadline time.Time) {
 	}
 	t.answerParked(deadline)
 	t.unsubscribe(deadline)
-	t.unregister()
-}
-
-func (t *Thread) unregister() {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	if t.conn.threads[t.id] == t {

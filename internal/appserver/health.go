@@ -23,16 +23,6 @@ const (
 	replaceEvery = time.Minute
 )
 
-// monitor begins the probes of an instance. The supervisor handles their results with checkHealth.
-func (p *Process) monitor(in *instance) {
-	in.conn.Monitor(p.times.heartbeat, func(probe codexrpc.Probe) {
-		select {
-		case p.tasks <- func(s *supervisor) { s.checkHealth(in, probe) }:
-		case <-in.conn.Done():
-		}
-	})
-}
-
 func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	if in != s.serving {
 		return

@@ -207,7 +207,20 @@ func (p *Process) Dir() string {
 }
 
 // Status returns the status of the process.
-func (p *Process) Status() Status { return p.published.summary() }
+func (p *Process) Status() Status {
+	s := &p.published
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := s.status
+	status.Memory, status.Draining = s.memory, len(s.draining)
+	if in := s.servingLocked(); in != nil {
+		status.Threads, status.Strict, status.SerialModels = in.conn.Threads(), in.acceptance.Strict(), in.acceptance.SerialModels()
+	}
+	for _, in := range s.draining {
+		status.Threads += in.conn.Threads()
+	}
+	return status
+}
 
 func (p *Process) setStatus(next Status) {
 	p.published.update(func() { p.published.setStatusLocked(next) })

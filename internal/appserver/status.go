@@ -101,21 +101,6 @@ func (s *publishedStatus) read() (Status, *instance, <-chan struct{}) {
 	return s.status, s.servingLocked(), s.changed
 }
 
-// summary returns the status with the memory, the threads, and what the serving instance's provider refuses.
-func (s *publishedStatus) summary() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := s.status
-	status.Memory, status.Draining = s.memory, len(s.draining)
-	if in := s.servingLocked(); in != nil {
-		status.Threads, status.Strict, status.SerialModels = in.conn.Threads(), in.acceptance.Strict(), in.acceptance.SerialModels()
-	}
-	for _, in := range s.draining {
-		status.Threads += in.conn.Threads()
-	}
-	return status
-}
-
 // update calls change with the lock held, and then wakes everybody who waits for a change.
 func (s *publishedStatus) update(change func()) {
 	s.mu.Lock()

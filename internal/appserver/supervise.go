@@ -93,7 +93,12 @@ func (s *supervisor) makeServing(in *instance) {
 	old := s.serving
 	s.serving = in
 	s.publish(in, old)
-	s.monitor(in)
+	in.conn.Monitor(s.times.heartbeat, func(probe codexrpc.Probe) {
+		select {
+		case s.tasks <- func(s *supervisor) { s.checkHealth(in, probe) }:
+		case <-in.conn.Done():
+		}
+	})
 	s.learnAccountOnce(in)
 	if in.home != nil {
 		s.background.Go(func() { s.renewLoginEarly(in) })

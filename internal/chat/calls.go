@@ -12,26 +12,22 @@ import (
 
 func readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 	return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(_ int, v wirejson.Value) *field.Error {
-		call, f := readCall(v)
+		var call prompt.Call
+		var kind, function, custom wirejson.Value
+		f := field.Object(v, wirejson.Into("id", &call.ID), wirejson.Into("type", &kind), wirejson.Into("function", &function), wirejson.Into("custom", &custom))
+		switch f = cmp.Or(f, field.NonEmpty(call.ID).In("id")); {
+		case f != nil:
+		case kind.Is("custom"):
+			f = readNameAndArguments(&call, custom, "input").In("custom")
+			call.Arguments = prompt.CustomArguments(call.Arguments)
+		case kind.Given() && !kind.Is("function"):
+			f = field.Unsupported("must be 'function' or 'custom'").In("type")
+		default:
+			f = readNameAndArguments(&call, function, "arguments").In("function")
+		}
 		m.Calls = append(m.Calls, call)
 		return f
 	})
-}
-
-func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
-	var kind, function, custom wirejson.Value
-	f = field.Object(v, wirejson.Into("id", &call.ID), wirejson.Into("type", &kind), wirejson.Into("function", &function), wirejson.Into("custom", &custom))
-	switch f = cmp.Or(f, field.NonEmpty(call.ID).In("id")); {
-	case f != nil:
-	case kind.Is("custom"):
-		f = readNameAndArguments(&call, custom, "input").In("custom")
-		call.Arguments = prompt.CustomArguments(call.Arguments)
-	case kind.Given() && !kind.Is("function"):
-		f = field.Unsupported("must be 'function' or 'custom'").In("type")
-	default:
-		f = readNameAndArguments(&call, function, "arguments").In("function")
-	}
-	return call, f
 }
 
 // readNameAndArguments reads the name and the arguments of a called function, or the name and the

@@ -11,10 +11,7 @@ import (
 // effortMayVary reports whether turns may have different reasoning efforts: the plan has an effort, and
 // every app-server can change the effort within a conversation with the plan's model.
 func effortMayVary(lease Lease, plan *prompt.Plan) bool {
-	if plan.Thread.Config.Effort() == "" {
-		return false
-	}
-	return !slices.ContainsFunc(lease.Members(), func(m Member) bool {
+	return plan.Thread.Config.Effort() != "" && !slices.ContainsFunc(lease.Members(), func(m Member) bool {
 		return !m.Process.Model(plan.Thread.Model).Efforts
 	})
 }

@@ -171,12 +171,7 @@ var remedies = [...]remedy{{
 
 // repeatable reports whether the request has to stay in memory for another start of the turn.
 func (t *Turn) repeatable() bool {
-	for i := range remedies {
-		if mayHelp := remedies[i].mayHelp; mayHelp != nil && mayHelp(t) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(remedies[:], func(r remedy) bool { return r.mayHelp != nil && r.mayHelp(t) })
 }
 
 // hasReasoning reports whether the history has reasoning, from the client or stored responses. Reasoning is

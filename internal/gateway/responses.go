@@ -182,14 +182,20 @@ func (a *keptResponse) notStored() string {
 	return strings.Join(a.unstored, ", ")
 }
 
-// remember keeps the response for the next request of its WebSocket.
+// remember keeps the response for the next request of its WebSocket, if there is enough memory. It drops
+// the response that was kept before: clients do not continue from that response any more.
 func (a *keptResponse) remember() {
 	items := a.earlierItems
 	for _, item := range a.entry.Items() {
 		items = append(items, slices.Clone(item)) // item itself would keep the whole response in memory
 	}
 	// Nobody reads this Response: the next request needs the items only.
-	a.session.remember(a.meta.ID, &objects.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items})
+	e, s := &objects.Entry{User: a.user, Response: json.RawMessage("{}"), Input: items}, a.session
+	s.lastID, s.entry = "", nil
+	s.claim.Release()
+	if s.claim.Grow(e.Size()) {
+		s.lastID, s.entry = a.meta.ID, e
+	}
 }
 
 // ServeSocket serves a WebSocket of a route. The caller has checked its origin. Each message is
@@ -226,14 +232,4 @@ type socketSession struct {
 	lastID string         // the id of that response; empty: there is none
 	entry  *objects.Entry // that response; its Input has the items of the whole conversation so far
 	claim  *claims.Claim  // of entry
-}
-
-// remember keeps a response that is not stored for the next request, if there is enough memory. It drops
-// the response that was kept before: clients do not continue from that response any more.
-func (s *socketSession) remember(id string, e *objects.Entry) {
-	s.lastID, s.entry = "", nil
-	s.claim.Release()
-	if s.claim.Grow(e.Size()) {
-		s.lastID, s.entry = id, e
-	}
 }

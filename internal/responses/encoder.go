@@ -221,7 +221,11 @@ func (s *Encoder) beginItem(kind string, item *outputItem) {
 		s.shownCount++
 	}
 	s.items, s.openItem = append(s.items, item), item
-	s.sendItemStart(item)
+	s.sendItem("response.output_item.added", item)
+	if kind == typeWebSearch {
+		s.send(item.event("response.web_search_call.in_progress"))
+		s.send(item.event("response.web_search_call.searching"))
+	}
 }
 
 func (s *Encoder) endItem(status string) {

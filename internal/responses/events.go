@@ -135,14 +135,6 @@ func (s *Encoder) endPart(i *outputItem) {
 	i.text.Reset()
 }
 
-func (s *Encoder) sendItemStart(i *outputItem) {
-	s.sendItem("response.output_item.added", i)
-	if i.Type == typeWebSearch {
-		s.send(i.event("response.web_search_call.in_progress"))
-		s.send(i.event("response.web_search_call.searching"))
-	}
-}
-
 func (s *Encoder) sendItemEnd(i *outputItem) {
 	if i.Type == typeWebSearch && i.Status == statusCompleted {
 		s.send(i.event("response.web_search_call.completed"))

@@ -254,8 +254,12 @@ func (m *Machine) messageCompleted(e *codexrpc.Event) {
 	m.addText(m.messages.complete(e.ItemID, e.Text))
 	if m.messages.lastItem == e.ItemID && !m.stopped() {
 		m.flushMessage("")
-		if !m.stopped() {
-			m.messageEnded(e.Phase)
+		switch {
+		case m.stopped():
+		case m.opts.WebSearch:
+			m.endedPhase = e.Phase // annotations may follow, so the end waits for the next event of another kind
+		default:
+			m.policy.endMessage(e.Phase)
 		}
 	}
 }

@@ -151,27 +151,22 @@ func (p *policy) sendBeforeCall(isFirst bool) {
 	}
 }
 
-// emitBlock sends a call as text: the model's own block, or a new one. If an earlier block has no end, its
-// end comes before a new block, since a client would read the two as one block.
+// emitBlock sends a call as text: the model's own block, a new one or, if that is impossible, a sentence about it. If an
+// earlier block has no end, its end comes before a new block, since a client would read the two as one block.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if text == "" {
-		text = p.renderBlock(part.Call)
+		var err error
+		call := part.Call
+		if text, err = usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape); err != nil {
+			p.report.Unwritable++
+			text = "[The call of " + quoted(call.Name) + " cannot be written as a block. Its arguments: " + quoted(call.Arguments) + "]"
+		}
 		if p.blockOpen {
 			p.out.emit(Output{Kind: OutputText, Text: "</use_tool>"})
 		}
 	}
 	p.out.emit(Output{Kind: OutputText, Text: text})
-}
-
-// renderBlock returns a call as a <use_tool> block or, if that is impossible, a sentence about it.
-func (p *policy) renderBlock(call *aggregator.Delta) string {
-	xml, err := usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape)
-	if err != nil {
-		p.report.Unwritable++
-		return "[The call of " + quoted(call.Name) + " cannot be written as a block. Its arguments: " + quoted(call.Arguments) + "]"
-	}
-	return xml
 }
 
 // quoted returns text as a JSON string without angle brackets: clients find no block in it.

@@ -21,7 +21,7 @@ func (m *Machine) emitAnnotations(e *codexrpc.Event) {
 	m.out.emit(Output{Kind: OutputAnnotations, ID: e.ItemID, Text: e.Text, Part: start})
 }
 
-// emitMessageEnd emits the end of the last message if messageEnded has delayed it.
+// emitMessageEnd emits the end of the last message if messageCompleted has delayed it.
 func (m *Machine) emitMessageEnd() {
 	if phase := m.endedPhase; phase != "" {
 		m.endedPhase = ""
@@ -29,14 +29,4 @@ func (m *Machine) emitMessageEnd() {
 			m.policy.endMessage(phase)
 		}
 	}
-}
-
-// messageEnded emits the end of a message. With web searches, annotations of the message may follow, so its
-// end waits for the next event of another kind.
-func (m *Machine) messageEnded(phase string) {
-	if m.opts.WebSearch {
-		m.endedPhase = phase
-		return
-	}
-	m.policy.endMessage(phase)
 }
