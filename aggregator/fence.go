@@ -31,7 +31,6 @@ type codeFence struct {
 	openMarks int  // number of marks of the open fence
 }
 
-// fenceAfterText returns a codeFence in the middle of a line that is no fence.
 func fenceAfterText() codeFence { return codeFence{line: lineOther} }
 
 // inside reports whether the last byte read is in fenced code, or after the marks of an opening fence.

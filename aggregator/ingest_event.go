@@ -65,7 +65,6 @@ func (in *ingestion) dispatch(choice int, m members) {
 	}
 }
 
-// readTag reads a string that identifies a shape, such as a type. It returns "" for other values.
 func (in *ingestion) readTag(value wirejson.Value) string {
 	text, _ := value.AsText()
 	return text

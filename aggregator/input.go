@@ -25,7 +25,6 @@ type Input struct {
 	hasPosition bool     // the event has a position (see IngestEvent), so it repeats no earlier event
 }
 
-// isAnonymous reports whether the input has no id and no place to find its call by.
 func (in *Input) isAnonymous() bool {
 	return in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == place{}
 }

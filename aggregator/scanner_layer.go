@@ -189,7 +189,6 @@ func (l *layer) findOpener() bool {
 	return false
 }
 
-// moveTo moves pos forward, and updates the fence with the bytes that pos passes.
 func (l *layer) moveTo(pos int) {
 	l.moveFence(l.window[l.pos:pos])
 	l.pos = pos

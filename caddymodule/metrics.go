@@ -180,7 +180,6 @@ func newReading(name, help string, labels ...string) reading {
 	return r
 }
 
-// newProcessReading returns a reading whose first label is the id of an app-server.
 func newProcessReading(name, help string, labels ...string) reading {
 	return newReading(name, help, append([]string{"app_server"}, labels...)...)
 }

@@ -93,7 +93,6 @@ func setFailure(r *http.Request, e *apierror.Error) {
 	}
 }
 
-// countRequest counts a request of a route. A nil failure means that it has succeeded.
 func countRequest(route string, failure *apierror.Error) {
 	status := http.StatusOK
 	if failure != nil {

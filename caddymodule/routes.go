@@ -265,7 +265,6 @@ func (h *Handler) misspeltRouteOf(path string) (route, bool) {
 	return found, ok
 }
 
-// withoutSlashes returns a path without doubled and trailing slashes.
 func withoutSlashes(path string) string {
 	return "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
 }

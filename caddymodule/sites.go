@@ -212,7 +212,6 @@ func unusualPort(address string) string {
 	return fmt.Sprintf(":%d", parsed.StartPort)
 }
 
-// realmName turns the name of a site into the name of a realm, in lower case and without an @.
 func realmName(site string) string {
 	return strings.ToLower(strings.ReplaceAll(site, "@", "_"))
 }

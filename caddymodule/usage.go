@@ -53,7 +53,6 @@ func (a *App) keepBooks() {
 	}
 }
 
-// addUsage adds a turn or a refused request to this process's usage and, if shared is not nil, to shared.
 func addUsage(shared *usage.Shared, r usage.Record) {
 	usageBook.Add(r)
 	if shared != nil {

@@ -157,7 +157,6 @@ func (q *queue) append(e *Event) {
 	q.batch.events = append(q.batch.events, *e)
 }
 
-// canJoin reports whether a delta can be joined to the last event.
 func (q *queue) canJoin(e *Event) bool {
 	if !q.deltaOpen || len(q.batch.text)+len(e.Text) > maxJoined {
 		return false
@@ -210,7 +209,6 @@ func (q *queue) drop(err error) {
 	q.freeConsumerBatch()
 }
 
-// freeConsumerBatch frees the events that the consumer has read.
 func (q *queue) freeConsumerBatch() {
 	q.consumerBatch.free()
 	q.consumerBatch = nil
@@ -255,7 +253,6 @@ func (q *queue) recv() (events []Event, lines int, err error) {
 	return q.consumerBatch.events, q.lines, nil
 }
 
-// errIfEmpty returns the queue's error if no events are left, and nil otherwise.
 func (q *queue) errIfEmpty() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -157,7 +157,6 @@ func (m *markup) isMixed(pairs []int, opener, closer int) bool {
 
 func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
-// isJSONContainer reports whether a text is a whole JSON array or object.
 func isJSONContainer(text string) bool {
 	return (strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")) && json.Valid([]byte(text))
 }

@@ -94,7 +94,6 @@ func openAIEntry(baseURL, version string) map[string]any {
 	return entry
 }
 
-// providerMembers returns the settings of a thread that choose the model provider with this name and entry.
 func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 	members, _ := json.Marshal(map[string]any{ // cannot fail: there are only strings, numbers and booleans
 		"model_provider":  name,

@@ -218,7 +218,6 @@ const (
 	openingForCall = `{"role":"assistant","content":null}`
 )
 
-// openChoice sends the first chunk of a choice with this delta, if it has not been sent yet.
 func (e *Encoder) openChoice(choice int, delta string) {
 	if c := &e.choices[choice]; !c.roleSent {
 		c.roleSent = true

@@ -143,7 +143,6 @@ func (q *Queue) endWait(w *waiter, err error) {
 // shareOfFree slots for each slot that is still free afterwards.
 const shareOfFree = 7
 
-// mayHold reports whether the limit of a user allows weight more slots, see [Queue].
 func (q *Queue) mayHold(u *queueUser, weight int) bool {
 	if q.opts.PerUser > 0 {
 		return u.running+weight <= q.opts.PerUser

@@ -47,7 +47,6 @@ func (d *digest) hash(h Hash) {
 	_, _ = d.Write(d.scratch[:])
 }
 
-// current returns the hash of what was added so far.
 func (d *digest) current() Hash {
 	d.Sum(d.scratch[:0])
 	return *d.scratch

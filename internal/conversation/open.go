@@ -250,7 +250,6 @@ func (t *Turn) start(ctx context.Context, next attempt) error {
 	return nil
 }
 
-// logStart logs where a turn has started.
 func (t *Turn) logStart(ctx context.Context) {
 	if current := &t.current; t.opener.Logger.Enabled(ctx, slog.LevelDebug) {
 		login, _ := t.Meter()

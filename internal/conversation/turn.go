@@ -194,7 +194,6 @@ func (t *Turn) prepareToRun() {
 	}
 }
 
-// commit records that the turn will not be started again.
 func (t *Turn) commit() {
 	if t.request.Plan != nil {
 		t.request.Plan = nil

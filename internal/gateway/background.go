@@ -105,7 +105,6 @@ func (n *discardWriter) Header() http.Header            { return n.header }
 func (n *discardWriter) Write(body []byte) (int, error) { return len(body), nil }
 func (n *discardWriter) WriteHeader(int)                {}
 
-// newLogResponder returns a responder that writes to the log of a background response.
 func (g *Gateway) newLogResponder(ex *exchange, req *request) *responder {
 	log := g.objects.Running.Logs.Open(ex.user, req.kept.meta.ID)
 	events := ex.recordEvents(&logEvents{log: log})

@@ -32,7 +32,6 @@ func (g *Gateway) checkSpent(ex *exchange, req *request, asked *prompt.Conversat
 	return cmp.Or(g.countRequest(ex, req, nil), spent)
 }
 
-// mayPassOn reports whether another handler may serve the request that has failed.
 func (ex *exchange) mayPassOn(apiErr *apierror.Error) bool {
 	key := ex.prealloc.request.key
 	return apiErr != nil && apiErr.Spent && ex.original != nil && (key == nil || !key.StaysIfSpent) && ex.ctx.Err() == nil
@@ -47,7 +46,6 @@ func (ex *exchange) keepRequest() {
 	}
 }
 
-// refuseOrPassOn refuses a request, or leaves it to passOn.
 func (g *Gateway) refuseOrPassOn(ex *exchange, apiErr *apierror.Error) requestOutcome {
 	if ex.mayPassOn(apiErr) {
 		return requestOutcome{apiErr: apiErr, unanswered: true}

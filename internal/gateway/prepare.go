@@ -55,7 +55,6 @@ func (g *Gateway) prepare(ex *exchange, req *request, decoded api.Request) (apiE
 	return nil
 }
 
-// apiError converts a failure of the request to the error that its client gets.
 func (req *request) apiError(failure error) *apierror.Error {
 	return req.answer.NameFields(failures.APIError(failure))
 }

@@ -105,7 +105,6 @@ func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http
 	writer.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
-// count adds the counts of a choice, whose turn has ended, to the counts of the answer.
 func (s *responder) count(c *choice) {
 	report := c.machine.Report()
 	s.tools.Calls += report.Calls

@@ -286,7 +286,6 @@ func (run *runningRequest) shorten(c *choice, outputs []turn.Output) ([]turn.Out
 	return outputs, nil
 }
 
-// openSummaries opens the sealed summaries in a request.
 func (g *Gateway) openSummaries(ex *exchange, asked *prompt.Conversation) *apierror.Error {
 	return asked.OpenSummaries(func(sealed string) ([]byte, error) {
 		opened, err := g.opts.Sealer.Open(ex.ctx, ex.user, sealed)

@@ -63,7 +63,6 @@ func (w *socketWriter) Flush() error {
 // Close does nothing: the WebSocket stays open.
 func (w *socketWriter) Close() error { return w.err }
 
-// send sends a message.
 func (w *socketWriter) send(message []byte) {
 	ctx, cancel := context.WithTimeout(w.ctx, WriteTimeout)
 	defer cancel()
@@ -80,7 +79,6 @@ func (w *socketWriter) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// stopTimer drops the deadline for reading the request, if there is one.
 func (w *socketWriter) stopTimer() {
 	if w.deadlineTimer != nil {
 		w.deadlineTimer.Stop()

@@ -170,7 +170,6 @@ func (l *Login) onReserve(model string) bool {
 	return offered && l.meterOf(model) == codexrpc.PlanMeter && !l.isExhausted(codexrpc.ReserveModel)
 }
 
-// meterOf returns the id of the meter that counts a model.
 func (l *Login) meterOf(model string) string {
 	if meter := l.limits.Meter(model); meter != nil {
 		return meter.ID

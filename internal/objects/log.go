@@ -53,7 +53,6 @@ type Log struct {
 	changed   chan struct{} // closed when there are more events, or none will come; nil: nobody waits
 }
 
-// sizeOf returns the memory of events, in bytes.
 func sizeOf(events ...Event) (bytes int64) {
 	for i := range events {
 		bytes += eventOverhead + int64(len(events[i].Data))
@@ -157,7 +156,6 @@ func (s *Logs) drop(user string, needed int64) bool {
 	return largest != nil && largest.dropOldest()
 }
 
-// dropOldest drops the oldest event of a log, or returns false if there is none.
 func (l *Log) dropOldest() bool {
 	if len(l.events) == 0 {
 		return false

@@ -34,7 +34,6 @@ func (p *Process) observe(s appserver.Status) {
 	}
 }
 
-// post queues an event of this process.
 func (p *Process) post(e event) {
 	e.data["app_server"] = p.id
 	p.queue(e)

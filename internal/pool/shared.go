@@ -49,7 +49,6 @@ func (s *shared[V]) release(key string) (value V, last bool) {
 	return *h.value.Load(), h.holders == 0
 }
 
-// find returns the value of a key, or the zero value if there is none yet.
 func (s *shared[V]) find(key string) (value V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

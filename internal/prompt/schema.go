@@ -96,7 +96,6 @@ func (s *schema) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return s.get(name) != nil })
 }
 
-// hasDropped reports whether the schema has one of these keywords, which Codex drops.
 func (s *schema) hasDropped(names ...string) bool {
 	return slices.ContainsFunc(s.dropped, func(m member) bool { return slices.Contains(names, m.keyword) })
 }

@@ -173,7 +173,6 @@ func (c *Conversation) forSummary(messages []Message) []Message {
 	return append(asked, Message{Role: RoleUser, Text: text, Size: len(text)})
 }
 
-// answeredCalls returns the ids of the calls that have a result.
 func answeredCalls(messages []Message) map[string]bool {
 	answered := make(map[string]bool)
 	for i := range messages {

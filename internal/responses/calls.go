@@ -34,7 +34,6 @@ func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// readFunctionName sets name to the name of the function that stands for a called tool.
 func readFunctionName(name *string, fields itemFields) *field.Error {
 	var namespace string
 	f := cmp.Or(prompt.ReadCalledName(name, fields.name).In("name"), field.Text(&namespace, fields.namespace).In("namespace"))

@@ -32,7 +32,6 @@ func (r *Request) readContextManagement(v wirejson.Value) *field.Error {
 	})
 }
 
-// triggerIndex returns the index of the first item that asks for a summary, or -1.
 func (r *Request) triggerIndex() int {
 	return slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == typeTrigger })
 }

@@ -13,7 +13,6 @@ import (
 // typeWebSearch is the type of the items for web searches. The provider runs them, not the client.
 const typeWebSearch = "web_search_call"
 
-// readWebSearch reads the tool for web searches.
 func (r *Request) readWebSearch(v wirejson.Value) (f *field.Error) {
 	if r.searchTool != nil {
 		return field.Invalid("there is such a tool already").In("type")

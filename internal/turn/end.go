@@ -19,7 +19,6 @@ func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	}
 }
 
-// turnCompleted ends the turn after Codex has ended it.
 func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	switch e.Status {
 	case codexrpc.StatusCompleted:

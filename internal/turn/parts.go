@@ -71,7 +71,6 @@ func (m *Machine) blockAborted(p *aggregator.Part) {
 	}
 }
 
-// clientName returns the client's name of a tool of the thread, or false if the tool is not the client's.
 func (m *Machine) clientName(name string) (string, bool) {
 	if m.opts.ClientName == nil {
 		return name, true

@@ -45,7 +45,6 @@ func (m *Machine) summaryResponseCompleted() {
 	m.expectResponse(true)
 }
 
-// finishSummary ends the turn with the summary.
 func (m *Machine) finishSummary() {
 	text := strings.ToValidUTF8(strings.TrimSpace(string(m.summary.text)), "\uFFFD")
 	if text == "" || m.summary.tooLong {

@@ -142,7 +142,6 @@ type Part struct {
 	Totals
 }
 
-// partsOf returns the parts that were used since a time.
 func partsOf(parts map[string]*part, since int64) []Part {
 	found := make([]Part, 0, len(parts))
 	for _, name := range slices.Sorted(maps.Keys(parts)) {

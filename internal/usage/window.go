@@ -17,7 +17,6 @@ type PlanWindow struct {
 	Used   float64 `json:"used_percent"`   // 100: spent
 }
 
-// continues reports whether w and v are windows of the same meter and length.
 func (w *PlanWindow) continues(v *PlanWindow) bool {
 	return w.Login == v.Login && w.Meter == v.Meter && w.Length == v.Length
 }
@@ -148,7 +147,6 @@ func addWindows(windows, more []*window) []*window {
 	return windows[max(0, len(windows)-maxWindows):]
 }
 
-// cost returns what all keys have cost in the window.
 func (w *window) cost() (sum float64) {
 	for _, c := range w.Costs {
 		sum += float64(*c)
