@@ -131,7 +131,11 @@ func openPath(ctx context.Context, o options, name, caddy string, webSockets boo
 		return p, err
 	}
 	start := time.Now()
-	p.site, err = rig.StartSite(ctx, caddy, rig.SiteOptions{Command: o.Codex, Home: p.model.Home, AppServer: "max_memory " + o.maxMemory})
+	handler := ""
+	if strings.HasPrefix(name, isCaddy) {
+		handler = o.handler
+	}
+	p.site, err = rig.StartSite(ctx, caddy, rig.SiteOptions{Handler: handler, Command: o.Codex, Home: p.model.Home, AppServer: "max_memory " + o.maxMemory})
 	if err != nil {
 		p.model.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)

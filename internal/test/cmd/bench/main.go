@@ -37,6 +37,7 @@ import (
 type options struct {
 	rig.Programs
 	before     string
+	handler    string
 	messages   bool
 	only       string
 	repeat     int
@@ -70,6 +71,7 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.before, "before", "", "another Caddy to measure in the same run, such as one built of an earlier commit")
+	flag.StringVar(&o.handler, "handler", "", "further lines of the directive codex for this Caddy, but not for the one before: what an option costs is seen with -before the same program")
 	flag.BoolVar(&o.messages, "messages", false, "measure Caddy with Anthropic's Messages, too, beside chat completions")
 	flag.StringVar(&o.only, "only", "", "the scenarios to run, with commas: blast, paced1, paced64, paced500, requests, bare, prompts, counts, memory, codex, redis, nodes; default: all but the last two")
 	flag.IntVar(&o.repeat, "repeat", 5, "repetitions")
@@ -148,15 +150,15 @@ func starters(o options, home string) ([]starter, error) {
 	if err != nil {
 		return nil, err
 	}
-	with := func(name, program string) starter {
+	with := func(name, program, handler string) starter {
 		return starter{name, func(ctx context.Context) (*server, error) {
-			return startCaddy(ctx, program, name, self, home)
+			return startCaddy(ctx, program, name, self, home, handler)
 		}}
 	}
-	all := []starter{{isFloor, startFloor}, with(isCaddy, o.Caddy)}
+	all := []starter{{isFloor, startFloor}, with(isCaddy, o.Caddy, o.handler)}
 	if o.messages {
 		all = append(all, starter{asksMessages, func(ctx context.Context) (*server, error) {
-			s, err := startCaddy(ctx, o.Caddy, asksMessages, self, home)
+			s, err := startCaddy(ctx, o.Caddy, asksMessages, self, home, o.handler)
 			if err == nil {
 				s.form = messagesForm
 			}
@@ -164,7 +166,7 @@ func starters(o options, home string) ([]starter, error) {
 		}})
 	}
 	if o.before != "" {
-		all = append(all, with("before", o.before))
+		all = append(all, with("before", o.before, ""))
 	}
 	return all, nil
 }

@@ -53,9 +53,9 @@ func startFloor(ctx context.Context) (*server, error) {
 // barePath is where a server answers with nothing, in Caddy without this module.
 const barePath = "/bare"
 
-func startCaddy(ctx context.Context, program, name, double, home string) (*server, error) {
+func startCaddy(ctx context.Context, program, name, double, home, handler string) (*server, error) {
 	site, err := rig.StartSite(ctx, program, rig.SiteOptions{
-		Command: double, Home: home, Handler: "max_concurrent 20000", Site: "handle " + barePath + " {\nrespond 200\n}",
+		Command: double, Home: home, Handler: "max_concurrent 20000\n" + handler, Site: "handle " + barePath + " {\nrespond 200\n}",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
