@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Dir says what an entry is.
@@ -48,8 +50,10 @@ type Entry struct {
 type Millis time.Duration
 
 // MarshalJSON implements [json.Marshaler].
-func (m Millis) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(m)/float64(time.Millisecond), 'f', 3, 64), nil
+func (m Millis) MarshalJSON() ([]byte, error) { return m.append(nil), nil }
+
+func (m Millis) append(text []byte) []byte {
+	return strconv.AppendFloat(text, float64(m)/float64(time.Millisecond), 'f', 3, 64)
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -100,13 +104,36 @@ func Parse(text []byte) (entries []Entry, err error) {
 	return entries, nil
 }
 
-// format returns the text of a recording.
-func format(entries []Entry) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
+// format returns the text of a recording. It makes the JSON itself: encoding/json would cost as much as all the
+// rest of recording a delta.
+func format(entries []Entry) (text []byte) {
 	for i := range entries {
-		_ = enc.Encode(&entries[i]) // each Message is valid JSON
+		e := &entries[i]
+		text = e.At.append(append(text, `{"at":`...))
+		text = wirejson.AppendString(append(text, `,"dir":`...), string(e.Dir))
+		if e.Choice != 0 {
+			text = strconv.AppendInt(append(text, `,"choice":`...), int64(e.Choice), 10)
+		}
+		if e.Took != 0 {
+			text = e.Took.append(append(text, `,"took":`...))
+		}
+		if e.Lines != 0 {
+			text = strconv.AppendInt(append(text, `,"lines":`...), int64(e.Lines), 10)
+		}
+		if e.Note != "" {
+			text = wirejson.AppendString(append(text, `,"note":`...), e.Note)
+		}
+		if len(e.Message) > 0 {
+			message := e.Message
+			if bytes.IndexByte(message, '\n') >= 0 {
+				message = bytes.ReplaceAll(message, []byte{'\n'}, []byte{' '}) // no string of JSON has a line end
+			}
+			text = append(append(text, `,"message":`...), message...)
+		}
+		if e.Text != "" {
+			text = wirejson.AppendString(append(text, `,"text":`...), e.Text)
+		}
+		text = append(text, "}\n"...)
 	}
-	return buf.Bytes()
+	return text
 }
