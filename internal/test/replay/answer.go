@@ -18,6 +18,7 @@ type answer struct {
 	status string
 	writes []recorder.Entry
 	text   string
+	reads  int // how often events were read
 }
 
 // answerIn returns the answer in a recording.
@@ -27,6 +28,9 @@ func answerIn(entries []recorder.Entry) (a answer) {
 			a.status += string(e.Message)
 			a.text += e.Text
 			a.writes = append(a.writes, e)
+		}
+		if e.Dir == recorder.Read && e.Note == "" {
+			a.reads++
 		}
 	}
 	a.text = strings.TrimRight(a.text, string(utf8.RuneError)) // of a rune that was cut off
@@ -96,10 +100,15 @@ type client struct {
 	answer  answer // that was recorded
 	header  http.Header
 	written int
-	waited  int    // how many writes of the answer were looked at
-	begin   int    // the first byte of the next one
-	id      string // of a response
+	waited  int           // how many entries of the answer are complete
+	end     int           // their bytes
+	arrived chan struct{} // see eventsArrived
+	id      string        // of a response
 	body    *timedBody
+}
+
+func newClient(recorded answer) *client {
+	return &client{answer: recorded, header: make(http.Header), arrived: make(chan struct{})}
 }
 
 func (c *client) Header() http.Header { return c.header }
@@ -115,19 +124,48 @@ func (c *client) Write(p []byte) (int, error) {
 	return len(p), c.FlushError()
 }
 
-// FlushError implements the Flusher of [http.ResponseController].
+// FlushError implements the Flusher of [http.ResponseController]. The recorded client may have let the server wait
+// at the end of each entry.
 func (c *client) FlushError() error {
 	for ; c.waited < len(c.answer.writes); c.waited++ {
 		e := &c.answer.writes[c.waited]
-		if c.begin > c.written || c.begin == c.written && e.Text != "" {
+		if c.end+len(e.Text) > c.written {
 			break
 		}
+		c.end += len(e.Text)
 		if took := time.Duration(e.Took); took >= recorder.MinWait {
-			time.Sleep(took - 2*time.Microsecond) // the times in a recording are rounded
+			c.wait(took)
 		}
-		c.begin += len(e.Text)
 	}
 	return nil
+}
+
+// rounding is more than the error of times in a recording.
+const rounding = 2 * time.Microsecond
+
+// wait waits for about a time: if events come at its end, they are there before.
+func (c *client) wait(took time.Duration) {
+	end := time.Now().Add(took)
+	late := time.NewTimer(took + rounding)
+	defer late.Stop()
+	for {
+		select {
+		case <-late.C:
+			return
+		case <-c.arrived:
+			if time.Until(end) <= rounding {
+				return
+			}
+		}
+	}
+}
+
+// eventsArrived ends a wait that is about to end.
+func (c *client) eventsArrived() {
+	select {
+	case c.arrived <- struct{}{}:
+	default:
+	}
 }
 
 var responseID = regexp.MustCompile(`"id":"(resp_[^"]+)"`)
@@ -135,7 +173,7 @@ var responseID = regexp.MustCompile(`"id":"(resp_[^"]+)"`)
 // cancel cancels the response.
 func (c *client) cancel(g *gateway.Gateway) {
 	r, _ := http.NewRequest(http.MethodPost, "http://replay/v1/responses/cancel", http.NoBody)
-	g.Serve(gateway.Find("/v1/responses/*/cancel"), &client{header: make(http.Header)}, r, c.id)
+	g.Serve(gateway.Find("/v1/responses/*/cancel"), newClient(answer{}), r, c.id)
 }
 
 // SetWriteDeadline is called if a write takes too long.

@@ -25,6 +25,8 @@ type player struct {
 	script      *script
 	transcripts *fakecodex.Transcripts
 	login       loginstate.Login
+	client      *client
+	reads       int                // how often events were sent
 	first       *appserver.Process // is asked for models; has no turns
 
 	mu        sync.Mutex
@@ -146,7 +148,12 @@ func (p *player) play(arrived time.Time, ended <-chan struct{}) string {
 			return fmt.Sprintf("after %s the gateway has not started turn %d of choice %d", rest[0].due, of.index, of.choice)
 		}
 		all[of.index].do(rest[:n])
+		if rest[0].read {
+			p.reads++
+		}
 		rest = rest[n:]
+		synctest.Wait()
+		p.client.eventsArrived()
 		synctest.Wait()
 	}
 	return ""

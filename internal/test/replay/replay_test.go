@@ -5,9 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
-	"testing/synctest"
 
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
@@ -18,7 +16,6 @@ var file = flag.String("replay", "", "the recording that is replayed, in place o
 
 // TestReplay replays recordings, and compares what goes out byte for byte.
 func TestReplay(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	testdata := filepath.Join("..", "..", "..", "testdata")
 	transcripts, err := fakecodex.Load(filepath.Join(testdata, "transcripts"))
 	must.OK(t, err)
@@ -36,8 +33,7 @@ func TestReplay(t *testing.T) {
 			must.OK(t, err)
 			entries, err := recorder.Parse(text)
 			must.OK(t, err)
-			var difference string
-			synctest.Test(t, func(*testing.T) { difference, err = Run(entries, transcripts) })
+			difference, err := Run(t, entries, transcripts)
 			switch {
 			case errors.Is(err, ErrUnjudged) && *file != "":
 				t.Skip(err)

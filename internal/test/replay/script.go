@@ -41,6 +41,7 @@ type action struct {
 	turn   *recordedTurn
 	answer bool   // line is the answer to turn/start; empty: it is made
 	line   string // empty: the connection is closed
+	read   bool   // line has an event that was read at that time
 	hung   bool   // it is closed since the app-server has not answered
 }
 
@@ -105,6 +106,9 @@ func read(entries []recorder.Entry) (*script, error) {
 		}
 	}
 	slices.SortStableFunc(r.actions, func(a, b action) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.order, b.order)) })
+	if strings.Contains(r.answer.status, `"status":499`) { // the client has seen nothing of the turns
+		r.actions = slices.DeleteFunc(r.actions, func(a action) bool { return !a.answer })
+	}
 	r.fitWindow(r.head.Texts)
 	return r.script, nil
 }
@@ -204,7 +208,8 @@ func (r *reading) read(e *recorder.Entry) error {
 		return nil
 	}
 	for len(t.unread) > 0 && t.unread[1] <= e.Lines {
-		t.actions[t.unread[0]].due, t.actions[t.unread[0]].order = time.Duration(e.At), r.order
+		a := &t.actions[t.unread[0]]
+		a.due, a.order, a.read = time.Duration(e.At), r.order, true
 		t.unread = t.unread[2:]
 	}
 	switch e.Note {
@@ -242,6 +247,10 @@ func (r *reading) noted(e *recorder.Entry, m gjson.Result) {
 
 // fitWindow sets what depends on the number of tokens of the conversation: whether it was shortened, and where.
 func (r *reading) fitWindow(texts bool) {
+	if !texts && !json.Valid(r.body) {
+		r.guess = "its body is no JSON, and what is wrong with it is not recorded"
+		return
+	}
 	if len(r.turns[0]) < 2 && !r.summary {
 		r.windows = nil // it was not
 		if !bytes.Contains(r.body, []byte(`"context_management"`)) {
@@ -251,7 +260,7 @@ func (r *reading) fitWindow(texts bool) {
 	switch {
 	case r.kept:
 		r.guess = "the conversation has a kept thread, and how it is shortened depends on that"
-	case !texts, sealed.Match(r.body):
+	case !texts, sealed.Match(r.body), bytes.Contains(r.body, []byte(`"previous_response_id":"`)), bytes.Contains(r.body, []byte(`"conversation":`)):
 		r.guess = "how the conversation is shortened depends on texts that the recording does not have"
 	}
 }

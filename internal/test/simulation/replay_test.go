@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -20,16 +19,13 @@ var replays = flag.Int("replays", 60, "how many exchanges are recorded and repla
 
 // TestReplays records exchanges of the simulation, with texts and without, and replays them.
 func TestReplays(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	transcripts := loadRecordings(t)
 	replayed, unjudged, failures := 0, make(map[string]int), 0
 	for seed := *firstSeed; replayed < *replays && failures < 5; seed++ {
 		for name, text := range recordRun(t, seed) {
-			var difference string
-			var err error
 			entries, err := recorder.Parse(text)
 			must.OK(t, err)
-			synctest.Test(t, func(*testing.T) { difference, err = replay.Run(entries, transcripts) })
+			difference, err := replay.Run(t, entries, transcripts)
 			switch {
 			case errors.Is(err, replay.ErrUnjudged):
 				unjudged[err.Error()]++
