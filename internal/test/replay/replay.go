@@ -225,7 +225,7 @@ func (s *script) request(ctx context.Context, route *gateway.Route, arrived time
 }
 
 // pictures matches those of a recording without texts: they have no data. picture takes their place.
-var pictures = regexp.MustCompile(`data:image/\w+;base64,[\w+/]{0,16}A*=*`)
+var pictures = regexp.MustCompile(`data:image/\w+;base64,[\w+/]*=*`)
 
 const picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 
