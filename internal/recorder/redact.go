@@ -23,7 +23,7 @@ import (
 // Other characters become one of as many bytes; white space and punctuation stay. With texts, all stays but the
 // head, notes, how threads are started, addresses and paths in messages about failures, and values of private keys.
 func redact(entries []Entry, texts bool) {
-	r := &redactor{seed: maphash.MakeSeed(), pseudonyms: make(map[string]string), taken: make(map[string]bool), deltas: make(map[string][][]byte)}
+	r := &redactor{texts: texts, seed: maphash.MakeSeed(), pseudonyms: make(map[string]string), taken: make(map[string]bool), deltas: make(map[string][][]byte)}
 	var out []byte
 	for i := range entries {
 		e := &entries[i]
@@ -37,7 +37,7 @@ func redact(entries []Entry, texts bool) {
 		}
 		r.dir, r.ours = e.Dir, i == 0 || e.Dir == Noted || e.Dir == End
 		r.failure = r.ours || e.Dir == FromServer && (method.Is("error") || method.Is("warning") || bytes.Contains(e.Message, []byte(`"error":{`)))
-		r.raw = texts && !r.ours && (!protocol || method != nil && !method.Is("thread/start") && !method.Is("thread/resume"))
+		r.raw = texts && !r.ours && (!protocol || (e.Dir == ToServer || method != nil) && !method.Is("thread/start") && !method.Is("thread/resume"))
 		switch {
 		case e.Dir == ToClient:
 			out = append(out, e.Text...)
@@ -84,6 +84,7 @@ func itemOf(line []byte, method *wirejson.Value) string {
 
 // redactor redacts one recording.
 type redactor struct {
+	texts              bool
 	dir                Dir
 	ours, failure, raw bool // of the entry: this server itself says it; it is about a failure; its texts stay
 	item               string
@@ -145,7 +146,7 @@ func (r *redactor) value(key string, text []byte) {
 		for _, part := range machineParts.FindAllIndex(text, -1) {
 			r.mask(text[part[0]:part[1]], failureWord)
 		}
-	case r.raw, r.ours && (key == "request_id" || key == "time" || key == "proto"), key == "model" && modelNames.Match(text):
+	case r.raw, r.texts && (key == "id" || key == "threadId"), r.ours && (key == "request_id" || key == "time" || key == "proto"), key == "model" && modelNames.Match(text):
 	case r.dir == FromServer && key == "delta":
 		r.deltas[r.item] = append(r.deltas[r.item], text)
 	default:
@@ -272,7 +273,7 @@ func escapeEnd(text []byte, i int) int {
 		return i
 	case unit>>11 == 0xd800>>11: // a half of a pair
 		copy(text[i+3:], "00")
-	case unit >= utf8.RuneSelf || isLetter(byte(unit)) || isDigit(byte(unit)):
+	case unit >= utf8.RuneSelf && !unicode.IsSpace(rune(unit)) || isLetter(byte(unit)) || isDigit(byte(unit)):
 		copy(text[i+1:], "4e2d")
 	}
 	return i + 5
