@@ -162,12 +162,11 @@ func (r *redactor) masked(text string) []byte {
 
 // string masks a string. Base64 stays base64, and that of a picture begins like one.
 func (r *redactor) string(text []byte) {
-	keep, data := 0, text
-	if !bytes.ContainsAny(text, " \\") {
-		keep = word
-	}
-	if r.failure {
-		keep |= failureWord
+	keep, data := word, text
+	if bytes.ContainsAny(text, " \\") {
+		if keep = 0; r.failure { // not in ids, which are the same in all lines
+			keep = failureWord
+		}
 	}
 	if _, behind, ok := bytes.Cut(text, []byte("base64,")); ok {
 		data = behind

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 )
 
 // transcripts are the recordings of the app-server, and what a client might get of them.
@@ -49,5 +51,18 @@ func TestRedactTranscripts(t *testing.T) {
 				t.Errorf("%s: %s", name, e.Message)
 			}
 		}
+	}
+}
+
+// TestRedactIDs checks that a thread has the same id in all lines, also in one about a failure, where some words stay.
+func TestRedactIDs(t *testing.T) {
+	line := func(method string) Entry {
+		return Entry{Dir: FromServer, Message: json.RawMessage(`{"method":"` + method + `","params":{"threadId":"01a-4a02-401b-to","message":"no"}}`)}
+	}
+	entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}, line("turn/started"), line("error")}
+	redact(entries, false)
+	id := func(e Entry) string { return gjson.GetBytes(e.Message, "params.threadId").Str }
+	if one, other := id(entries[1]), id(entries[2]); one != other {
+		t.Errorf("%s, and %s in an error", one, other)
 	}
 }
