@@ -146,7 +146,7 @@ func (r *redactor) value(key string, text []byte) {
 		for _, part := range machineParts.FindAllIndex(text, -1) {
 			r.mask(text[part[0]:part[1]], failureWord)
 		}
-	case r.raw, r.texts && (key == "id" || key == "threadId"), r.ours && (key == "request_id" || key == "time" || key == "proto"), key == "model" && modelNames.Match(text):
+	case r.raw, r.texts && (key == "id" || key == "threadId"), r.ours && (key == "request_id" || key == "time" || key == "proto"), key == "model" && (r.texts || modelNames.Match(text)):
 	case r.dir == FromServer && key == "delta":
 		r.deltas[r.item] = append(r.deltas[r.item], text)
 	default:
