@@ -42,10 +42,7 @@ func (configured KeyFilesFunc) withKeyFile(cmd *cobra.Command, run func(cmd *cob
 		if err != nil {
 			return err
 		}
-		if err := run(cmd, file, fl.Args()); err != nil {
-			return withPermissionAdvice(err)
-		}
-		return nil
+		return withPermissionAdvice(run(cmd, file, fl.Args()))
 	})
 }
 

@@ -32,7 +32,13 @@ named by its number in the configuration, its id or its CODEX_HOME. A Caddy that
 uses the new login at once. Run it as the user that Caddy runs as.`,
 	}
 	cmd.Flags().BoolP("with-api-key", "", false, "Read an API key from standard input")
-	return withAdmin(cmd, configured.signIn)
+	return withAdmin(cmd, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+		flag := "--device-auth"
+		if fl.Bool("with-api-key") {
+			flag = "--with-api-key"
+		}
+		return configured.runForLogin(ctx, cmd, fl, "Signing in", "Signed in", "login", flag)
+	})
 }
 
 // Logout returns the command `caddy codex logout`.
@@ -67,14 +73,6 @@ in caddy codex status. Turns that run go on.`,
 		}
 		return err
 	})
-}
-
-func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
-	flag := "--device-auth"
-	if fl.Bool("with-api-key") {
-		flag = "--with-api-key"
-	}
-	return configured.runForLogin(ctx, cmd, fl, "Signing in", "Signed in", "login", flag)
 }
 
 // runForLogin runs a command of codex that changes the login of an app-server. Then it restarts this

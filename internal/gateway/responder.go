@@ -274,7 +274,12 @@ func (s *responder) finish(err error) requestOutcome {
 	case s.events == nil:
 		return s.writeBody()
 	case failed:
-		err = s.fail(apiErr)
+		if err = s.open(0); err == nil {
+			err = s.answer.Fail(apiErr)
+		}
+		if err == nil {
+			err = s.flush()
+		}
 	case err != nil && s.opened:
 		_ = s.answer.Fail(apierror.ErrCancelled) // nobody reads this event, but the response may be stored
 	}
@@ -288,16 +293,6 @@ func (s *responder) finish(err error) requestOutcome {
 		return s.g.refuseUndelivered(s.ex.w, s.ex.r, err)
 	}
 	return undeliveredStream(err)
-}
-
-func (s *responder) fail(apiErr *apierror.Error) error {
-	if err := s.open(0); err != nil {
-		return err
-	}
-	if err := s.answer.Fail(apiErr); err != nil {
-		return err
-	}
-	return s.flush()
 }
 
 func (s *responder) writeBody() requestOutcome {
