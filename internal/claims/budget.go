@@ -1,6 +1,14 @@
 package claims
 
-import "sync"
+import (
+	"context"
+	"io"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 const (
 	// smallClaim is the most bytes of a claim that may use a budget's reserve, see reserveDivisor.
@@ -108,3 +116,63 @@ func (c *Claim) add(n int64) {
 
 // Release gives back all that the claim holds. The claim may grow again.
 func (c *Claim) Release() { c.Shrink(0) }
+
+// Memory is the budget for the memory that requests use in app-servers. Gateways with the same
+// app-servers share one budget. It is safe for concurrent use.
+type Memory struct {
+	*Queue                      // a slot for each MiB
+	Decoders        *Queue      // a slot for each choice whose images may be decoded at the same time
+	crowd           *Crowd      // the users who have claimed memory
+	hasSeveralUsers atomic.Bool // true: a user of a gateway with several users has claimed memory, so each user gets only a part of the budget
+}
+
+// NewMemory returns a budget of size bytes, at least one MiB.
+func NewMemory(size int64) *Memory {
+	m := new(Memory)
+	m.crowd = NewCrowd(m.hasSeveralUsers.Load)
+	// Only requests that have slots for their turns wait here. So the limit of turns also bounds this queue.
+	m.Queue = NewQueue(QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
+	// Codex decodes an image without a pause, on one of as many OS threads as the machine has processors.
+	// While all of them decode, Codex answers nobody. So one OS thread is left free.
+	m.Decoders = NewQueue(QueueOptions{Concurrent: max(1, runtime.GOMAXPROCS(0)-1), Queue: math.MaxInt, Crowd: m.crowd})
+	return m
+}
+
+// Claim waits until the budget has room for size MiB more, but no longer than the duration wait.
+// gatewayCrowd has the users of the gateway that received the request.
+func (m *Memory) Claim(ctx context.Context, gatewayCrowd *Crowd, user string, size int64, wait time.Duration) (Slots, error) {
+	m.crowd.Note(user)
+	if gatewayCrowd.Shares(user) {
+		m.hasSeveralUsers.Store(true)
+	}
+	return m.AcquireWithin(ctx, user, int(size), wait)
+}
+
+// Bytes are bytes that are kept for a reader who may be slow, such as a client. claim counts their
+// memory: [Claim.Keep], which makes all Bytes, enlarges the claim, and the last Write releases it.
+type Bytes struct {
+	data  []byte
+	claim *Claim
+}
+
+// Keep returns data as Bytes. It first enlarges a claim that is too small; if that fails, it returns false.
+func (c *Claim) Keep(data []byte) (Bytes, bool) {
+	missing := int64(len(data)) - c.size
+	return Bytes{data, c}, missing <= 0 || c.Grow(missing)
+}
+
+// Len returns the number of bytes that are not written yet.
+func (b *Bytes) Len() int { return len(b.data) }
+
+// Write writes the next bytes, at most n. With the last bytes, it releases the claim, even after an error.
+func (b *Bytes) Write(w io.Writer, n int) error {
+	piece := b.data[:min(n, len(b.data))]
+	if b.data = b.data[len(piece):]; len(b.data) == 0 {
+		b.data = nil // frees the memory
+		if b.claim != nil {
+			defer b.claim.Release()
+		}
+	}
+	_, err := w.Write(piece)
+	return err
+}

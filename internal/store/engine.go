@@ -7,6 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // Engine keeps entries of users. The id of an entry has at most 64 lower-case letters, digits and
@@ -155,4 +159,62 @@ func Unavailable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// MaxEntry is the largest size of an entry, in bytes, in an engine that is not in memory.
+const MaxEntry = 64 << 20
+
+// transferMemory bounds the memory of all large entries that are transferred from or to engines,
+// in bytes.
+const transferMemory = 4 * MaxEntry
+
+// FreeTransfer is the largest size of an entry, in bytes, for which Reserve never waits.
+const FreeTransfer = 256 << 10
+
+var transfers = claims.NewQueue(claims.QueueOptions{
+	Concurrent: transferMemory, PerUser: transferMemory / 2, Queue: 4096, Wait: time.Minute,
+})
+
+// Reserve waits for the memory of a user's records that are about to be read or written. It returns
+// the function that releases the memory. For at most [FreeTransfer] bytes, it reserves nothing.
+// Otherwise it reserves twice the size, since the records are in memory encoded and decoded. The
+// error wraps ErrUnavailable.
+func Reserve(ctx context.Context, user string, size int64) (release func(), err error) {
+	if size <= FreeTransfer {
+		return func() {}, nil
+	}
+	memory, err := transfers.Acquire(ctx, user, int(min(2*size, int64(transfers.Heaviest()))))
+	if err != nil {
+		return nil, Unavailable(err)
+	}
+	return memory.Release, nil
+}
+
+// reserveEntry waits for the memory of size bytes that are to be stored, like [Reserve]. The error is
+// ErrTooLarge if they are more than [MaxEntry].
+func reserveEntry(ctx context.Context, user string, size int64) (release func(), err error) {
+	if size > MaxEntry {
+		return nil, ErrTooLarge
+	}
+	return Reserve(ctx, user, size)
+}
+
+// The metrics of the operations on Redis and on the file of a [Disk].
+var (
+	DurationMetric = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "codex_store_duration_seconds", Help: "Time of an operation on the store.", Buckets: []float64{.001, .004, .016, .064, .256, 1, 4},
+	}, []string{"operation"})
+	FailuresMetric = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "codex_store_failures_total", Help: "Operations that failed, since the store does not work.",
+	}, []string{"operation"})
+)
+
+// observe counts an operation that began at this time. An operation that was cancelled by its request
+// does not count as failed.
+func observe(operation string, begin time.Time, err error) {
+	DurationMetric.WithLabelValues(operation).Observe(time.Since(begin).Seconds())
+	failures := FailuresMetric.WithLabelValues(operation) // begins at 0, so that the first failure is an increase
+	if err != nil && !errors.Is(err, context.Canceled) {
+		failures.Inc()
+	}
 }
