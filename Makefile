@@ -24,7 +24,7 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run help build test race smoke e2e compat lint simulate fuzz soak marathon bench bench-compare differ lines release deps modules screenshots fmt clean FORCE
+.PHONY: run help build test race smoke e2e compat lint simulate replay fuzz soak marathon bench bench-compare differ lines release deps modules screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
@@ -76,6 +76,12 @@ SEEDS := $(if $(SEED),1,1000)
 COUNT := 1
 simulate:
 	go test -race -timeout 0 -count $(COUNT) -run TestSimulation ./internal/test/simulation -args -seeds $(SEEDS) -seed $(or $(SEED),1)
+
+# replay sends the request of a recording through the gateway again, and prints what goes out differently:
+# `make replay FILE=recording.jsonl`. Without FILE, it replays those in testdata/recordings.
+FILE :=
+replay:
+	go test -count 1 -v -run '^TestReplay$$' ./internal/test/replay -replay '$(abspath $(FILE))'
 
 # smoke checks a running server: `make smoke URL=https://HOST KEY=sk-...`.
 URL := http://localhost:$(PORT)

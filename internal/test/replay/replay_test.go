@@ -36,7 +36,7 @@ func TestReplay(t *testing.T) {
 			difference, err := Run(t, entries, transcripts)
 			switch {
 			case errors.Is(err, ErrUnjudged) && *file != "":
-				t.Skip(err)
+				t.Log(err)
 			case err != nil:
 				t.Error(err)
 			case difference != "":

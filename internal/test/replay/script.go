@@ -57,6 +57,7 @@ type recordedTurn struct {
 	actions       []action
 	unread        []int // indexes of the lines that were not read yet, and which line of the thread they are
 	lines         int
+	lastRead      int // the order of what was read last
 }
 
 // call is a call of the gateway.
@@ -127,6 +128,11 @@ func (r *reading) entry(e *recorder.Entry) error {
 		return r.read(e)
 	case recorder.Parts:
 		if t := r.current(e.Choice); t != nil {
+			for i := range t.actions { // of several choices, another one may have written after these events were read
+				if a := &t.actions[i]; len(r.turns) > 1 && a.read && a.order == t.lastRead {
+					a.due, a.order = at, r.order
+				}
+			}
 			r.summary = r.summary || strings.Contains(string(e.Message), `"`+turn.OutputSummary.String()+`"`)
 			t.failed = m.Get("@reverse.0.kind").Str == turn.OutputFailure.String()
 		}
@@ -210,6 +216,7 @@ func (r *reading) read(e *recorder.Entry) error {
 	for len(t.unread) > 0 && t.unread[1] <= e.Lines {
 		a := &t.actions[t.unread[0]]
 		a.due, a.order, a.read = time.Duration(e.At), r.order, true
+		t.lastRead = r.order
 		t.unread = t.unread[2:]
 	}
 	switch e.Note {
