@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,41 +28,40 @@ func redact(entries []Entry, texts bool) {
 	var out []byte
 	for i := range entries {
 		e := &entries[i]
-		var method wirejson.Value
 		protocol := e.Dir == ToServer || e.Dir == FromServer
+		var method wirejson.Value
 		if protocol {
-			r.item = itemOf(e.Message, &method)
+			wirejson.Value(e.Message).Pick(wirejson.Into("method", &method))
 		}
 		if e.Dir == ToServer && len(e.Message) > maxLine {
 			e.Message = fmt.Appendf(nil, `{"method":%s,"cut":%d}`, method, len(e.Message))
 		}
-		r.dir, r.ours = e.Dir, i == 0 || e.Dir == Noted || e.Dir == End
+		r.dir, r.line, r.ours = e.Dir, e.Message, i == 0 || e.Dir == Noted || e.Dir == End
 		r.failure = r.ours || e.Dir == FromServer && (method.Is("error") || method.Is("warning") || bytes.Contains(e.Message, []byte(`"error":{`)))
 		r.raw = texts && !r.ours && (!protocol || (e.Dir == ToServer || method != nil) && !method.Is("thread/start") && !method.Is("thread/resume"))
-		switch {
-		case e.Dir == ToClient:
-			out = append(out, e.Text...)
-		case !r.raw:
-			e.Text = string(r.masked(e.Text))
-		}
 		if e.Dir != Parts {
 			r.json(e.Message)
 		}
+		if e.Dir == ToClient {
+			out = append(out, e.Text...)
+		} else {
+			e.Text = string(r.masked(e.Text))
+		}
 	}
-	r.dir, r.ours, r.failure, r.raw = FromServer, false, false, texts
+	*r = redactor{texts: texts, dir: FromServer, seed: r.seed, pseudonyms: r.pseudonyms, taken: r.taken, deltas: r.deltas}
 	for _, pieces := range r.deltas { // of which words may be cut
 		text := r.masked(string(bytes.Join(pieces, nil)))
 		for _, piece := range pieces {
 			text = text[copy(piece, text):]
 		}
 	}
-	r.dir = ToClient
+	r.dir, r.raw = ToClient, texts
 	r.json(out)
-	estimated := bytes.Contains(entries[len(entries)-1].Message, []byte(`"usage_estimated":true`))
+	estimated := !texts && bytes.Contains(entries[len(entries)-1].Message, []byte(`"usage_estimated":true`))
 	for i := range entries {
 		if e := &entries[i]; e.Dir == ToClient {
 			e.Text, out = string(out[:len(e.Text)]), out[len(e.Text):]
-			if estimated && !texts {
+			if estimated { // also from the texts
 				e.Text = tokenCounts.ReplaceAllString(e.Text, "${1}0")
 			}
 		}
@@ -71,36 +71,39 @@ func redact(entries []Entry, texts bool) {
 // maxLine is how many bytes a line to the app-server may have. Of a longer one, only the size is recorded.
 const maxLine = 256 << 10
 
-// itemOf returns to what the delta in a line belongs.
-func itemOf(line []byte, method *wirejson.Value) string {
-	var params, item, index wirejson.Value
-	wirejson.Value(line).Pick(wirejson.Into("method", method), wirejson.Into("params", &params))
-	if !bytes.HasSuffix(*method, []byte(`elta"`)) {
-		return ""
-	}
-	params.Pick(wirejson.Into("itemId", &item), wirejson.Into("summaryIndex", &index))
-	return string(*method) + string(item) + string(index)
-}
+var (
+	calls       = regexp.MustCompile(`"(?:arguments|input)": *\{$`)
+	itemKeys    = regexp.MustCompile(`"(?:method|itemId|summaryIndex)":(?:"[^"]*"|\d+)`)
+	modelNames  = regexp.MustCompile(`^(?:gpt|o\d|codex)[a-z0-9.-]{0,40}$`)
+	tokenCounts = regexp.MustCompile(`("[a-z_]*(?:tokens|eval_count)":)\d+`)
+	// pictures matches the beginning of a picture's base64, with the size of a PNG.
+	pictures = regexp.MustCompile(`^(?:iVBORw0KGgo[\w+/]{33}|/9j/[\w+/]{12}|R0lGOD[\w+/]{10}|UklGR[\w+/]{11})`)
+	// machineParts matches the parts of a message that may be an address or a path, which a client does not get.
+	machineParts = regexp.MustCompile(`(?:^|[\s"'(=])/[^\s"'()]*|[^\s"'()]*(?:[@~]|:\\?/|\d\.\d+\.\d|[a-z\]]:\d|\\\\)[^\s"'()]*`)
+	// privateKeys matches keys whose strings are masked even if texts are recorded.
+	privateKeys = regexp.MustCompile(`(?i)authorization|cookie|api[-_]?key|secret|passw|credential|private[-_]?key|token$|e-?mail|` +
+		`^(?:cwd|codex_?home|(?:base|server)_?url)$`)
+)
 
 // redactor redacts one recording.
 type redactor struct {
 	texts              bool
 	dir                Dir
+	line               []byte
 	ours, failure, raw bool // of the entry: this server itself says it; it is about a failure; its texts stay
-	item               string
 	deltas             map[string][][]byte
 	seed               maphash.Seed
 	pseudonyms         map[string]string
 	taken              map[string]bool // pseudonyms
 }
 
-// json masks JSON, or the lines of a stream of JSON. What is no JSON is masked, too.
+// json masks JSON, or a stream of JSON with other lines.
 func (r *redactor) json(text []byte) {
 	key, depth, inside := "", 0, 0 // inside: the depth of the arguments of a call, whose keys are no words
-	for i := 0; i < len(text); {
-		start := i
-		switch b := text[i]; {
-		case b == '"':
+	for i, start := 0, 0; i < len(text); {
+		start = i
+		switch b := text[i]; b {
+		case '"':
 			for i++; i < len(text) && text[i] != '"' && text[i] != '\n'; i++ {
 				if text[i] == '\\' {
 					i++
@@ -109,79 +112,74 @@ func (r *redactor) json(text []byte) {
 			i = min(i, len(text))
 			value := text[start+1 : i]
 			i = min(i+1, len(text))
-			if rest := bytes.TrimLeft(text[i:], " "); len(rest) == 0 || rest[0] != ':' {
+			if rest := bytes.TrimLeft(text[i:min(i+8, len(text))], " "); len(rest) == 0 || rest[0] != ':' {
 				r.value(key, value)
-			} else if key = string(value); !r.raw && inside > 0 && vocabulary[key]&tag == 0 {
-				r.mask(value, 0)
-			} else if !r.raw && inside == 0 && vocabulary[key] == 0 {
+			} else if key = string(value); inside == 0 && vocabulary[key] == 0 {
 				r.mask(value, word)
+			} else if inside > 0 && vocabulary[key]&tag == 0 {
+				r.mask(value, 0)
 			}
-		case b == '{' || b == '[':
-			if depth++; inside == 0 && calls.Match(text[max(0, start-16):i+1]) {
+			continue
+		case '\n':
+			key = ""
+		case '{', '[':
+			if depth++; inside == 0 && calls.Match(text[max(0, i-16):i+1]) {
 				inside = depth
 			}
-			i++
-		case b == '}' || b == ']':
-			if depth--; depth < inside {
+		case '}', ']':
+			if key, depth = "", depth-1; depth < inside {
 				inside = 0
 			}
-			key = ""
-			i++
-		default:
-			for i++; i < len(text) && strings.IndexByte("\"{}[]\n", text[i]) < 0; i++ {
-			}
-			if run := text[start:i]; !r.raw && (inside > 0 || vocabulary[key] == 0) {
-				r.mask(run, word)
-			}
 		}
-	}
-}
-
-// value masks the string of a key.
-func (r *redactor) value(key string, text []byte) {
-	switch {
-	case r.raw && vocabulary[key] == 0 && privateKeys.MatchString(key):
-		r.mask(text, 0)
-	case r.raw && r.failure:
-		for _, part := range machineParts.FindAllIndex(text, -1) {
-			r.mask(text[part[0]:part[1]], failureWord)
+		for i++; i < len(text) && strings.IndexByte("\"{}[]\n", text[i]) < 0; i++ {
 		}
-	case r.raw, r.texts && (key == "id" || key == "threadId"), r.ours && (key == "request_id" || key == "time" || key == "proto"), key == "model" && (r.texts || modelNames.Match(text)):
-	case r.dir == FromServer && key == "delta":
-		r.deltas[r.item] = append(r.deltas[r.item], text)
-	default:
-		r.string(text)
+		if inside > 0 || vocabulary[key] == 0 {
+			r.mask(text[start:i], word)
+		} else {
+			r.mask(text[start:i], word|number)
+		}
 	}
 }
 
 func (r *redactor) masked(text string) []byte {
 	b := []byte(text)
-	r.string(b)
+	r.value("", b)
 	return b
 }
 
-// string masks a string. Base64 stays base64, and that of a picture begins like one.
-func (r *redactor) string(text []byte) {
-	keep, data := word, text
-	if bytes.ContainsAny(text, " \\") {
-		if keep = 0; r.failure { // not in ids, which are the same in all lines
-			keep = failureWord
-		}
+// value masks the string of a key. Base64 stays base64, and that of a picture begins like one.
+func (r *redactor) value(key string, text []byte) {
+	keep, data, sealed := 0, text, seal.IsSealed(string(text[:min(len(text), 32)]))
+	if !bytes.ContainsAny(text, " \\") {
+		keep = word
+	}
+	if r.failure {
+		keep |= failureWord
 	}
 	if _, behind, ok := bytes.Cut(text, []byte("base64,")); ok {
 		data = behind
 	}
-	switch sealed := seal.IsSealed(string(text[:min(len(text), 32)])); {
-	case r.dir == ToClient && sealed: // differs in each answer
+	switch {
+	case r.raw && vocabulary[key] == 0 && privateKeys.MatchString(key):
+		r.mask(text, always)
+	case r.raw && r.failure:
+		for _, part := range machineParts.FindAllIndex(text, -1) {
+			r.mask(text[part[0]:part[1]], failureWord|always)
+		}
+	case r.raw, r.texts && (key == "id" || key == "threadId"), r.ours && (key == "request_id" || key == "time" || key == "proto"):
+	case r.dir == FromServer && key == "delta":
+		item := string(bytes.Join(itemKeys.FindAll(r.line, -1), nil))
+		r.deltas[item] = append(r.deltas[item], text)
+	case key == "model" && (r.texts || modelNames.Match(text)), r.dir != ToClient && vocabulary[string(text)]&keep != 0:
+	case sealed && r.dir == ToClient: // it differs in each answer
 		copy(text, bytes.Repeat([]byte("x"), len(text)))
-	case r.dir == ToClient:
-		r.mask(text, 0)
 	case sealed:
 		r.mask(text[bytes.IndexByte(text, '.'):], 0)
-	case vocabulary[string(text)]&keep != 0:
-	case len(data) >= 64 && wirejson.IsBase64(data):
+	case r.dir != ToClient && len(data) >= 64 && wirejson.IsBase64(data):
 		r.mask(text[:len(text)-len(data)], keep)
 		r.pseudonym(data[len(pictures.Find(data)):])
+	case r.dir == ToClient:
+		r.mask(text, 0)
 	default:
 		r.mask(text, keep)
 	}
@@ -191,7 +189,7 @@ func (r *redactor) string(text []byte) {
 // JSON within the text.
 func (r *redactor) mask(text []byte, keep int) {
 	in := r.dir != ToClient
-	for i := 0; i < len(text); {
+	for i := 0; i < len(text) && (!r.raw || keep&always != 0); {
 		start, b := i, text[i]
 		switch i++; {
 		case b == '\\':
@@ -203,26 +201,30 @@ func (r *redactor) mask(text []byte, keep int) {
 			if i = start + size; !unicode.IsSpace(char) {
 				copy(text[start:i], [...]string{1: "?", 2: "é", 3: "中", 4: "𝐱"}[size])
 			}
+		case isDigit(b) && keep&number != 0:
 		case isLetter(b) || isDigit(b):
 			for ; i < len(text) && (isLetter(text[i]) || isDigit(text[i])); i++ {
 			}
-			if vocabulary[string(text[start:i])]&keep&word != 0 {
-				continue
-			}
-			if !in {
+			switch {
+			case vocabulary[string(text[start:i])]&keep&word != 0:
+			case !in:
 				copy(text[start:i], bytes.Repeat([]byte("x"), i-start))
-				continue
-			}
-			if isLetter(b) {
-				start += tagPart(text, start)
-			}
-			for i = start; i < len(text) && isLetter(text[i]) == isLetter(b) && (isLetter(text[i]) || isDigit(text[i])); i++ {
-			}
-			if !stays(text, start, i, keep) {
-				r.pseudonym(text[start:i])
+			default:
+				i = r.maskRun(text, start, keep)
 			}
 		}
 	}
+}
+
+// maskRun masks the run of letters or of digits at start, and returns its end.
+func (r *redactor) maskRun(text []byte, start, keep int) (end int) {
+	start += tagPart(text, start)
+	for end = start; end < len(text) && (isLetter(text[end]) && isLetter(text[start]) || isDigit(text[end]) && isDigit(text[start])); end++ {
+	}
+	if !stays(text, start, end, keep) {
+		r.pseudonym(text[start:end])
+	}
+	return end
 }
 
 // tagPart returns how many bytes at start begin the name of a tag <use_tool> or </use_tool>: what reads blocks holds
@@ -248,7 +250,7 @@ func stays(text []byte, start, end, keep int) bool {
 		after = text[end]
 	}
 	switch {
-	case run == "true", run == "false", run == "null", vocabulary[run]&keep != 0, keep&failureWord != 0 && vocabulary[strings.ToLower(run)]&keep != 0:
+	case run == "true", run == "false", run == "null", vocabulary[run]&keep != 0, vocabulary[strings.ToLower(run)]&keep&failureWord != 0:
 		return true
 	case run == "e", run == "E": // of an exponent
 		return isDigit(before) && (isDigit(after) || after == '+' || after == '-')
@@ -260,20 +262,18 @@ func stays(text []byte, start, end, keep int) bool {
 
 // escapeEnd returns the end of an escape whose backslash is before i, and masks the character of \uXXXX.
 func escapeEnd(text []byte, i int) int {
-	if i == len(text) || strings.IndexByte(`"\/bfnrtu`, text[i]) < 0 {
+	switch {
+	case i == len(text) || strings.IndexByte(`"\/bfnrtu`, text[i]) < 0:
 		return i
-	}
-	if text[i] != 'u' {
+	case text[i] != 'u':
 		return i + 1
 	}
-	unit, err := strconv.ParseUint(string(text[i+1:min(i+5, len(text))]), 16, 16)
-	switch {
-	case err != nil || i+5 > len(text):
+	char, err := strconv.ParseUint(string(text[i+1:min(i+5, len(text))]), 16, 16)
+	if err != nil || i+5 > len(text) {
 		return i
-	case unit>>11 == 0xd800>>11: // a half of a pair
-		copy(text[i+3:], "00")
-	case unit >= utf8.RuneSelf && !unicode.IsSpace(rune(unit)) || isLetter(byte(unit)) || isDigit(byte(unit)):
-		copy(text[i+1:], "4e2d")
+	}
+	if c := byte(char); char < utf8.RuneSelf && (isLetter(c) || isDigit(c)) || char >= utf8.RuneSelf && !unicode.IsSpace(rune(char)) {
+		copy(text[i+1:], "4e2d") // a letter of three bytes, as each half of a pair is alone
 	}
 	return i + 5
 }

@@ -1,16 +1,25 @@
 package recorder
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// transcripts are the recordings of the app-server, and what a client might get of them.
+// transcripts are the lines of the recordings of the app-server.
 func transcripts(t testing.TB) map[string][]Entry {
 	files, err := filepath.Glob("../../testdata/transcripts/*.jsonl")
 	if err != nil || len(files) < 20 {
@@ -31,38 +40,234 @@ func transcripts(t testing.TB) map[string][]Entry {
 	return all
 }
 
-// TestRedactDeltas checks that of the text of an item nothing is left, also if it was cut within a word.
-func TestRedactDeltas(t *testing.T) {
-	delta := func(text string) Entry {
-		return Entry{Dir: FromServer, Message: json.RawMessage(`{"method":"item/agentMessage/delta","params":{"itemId":"m","delta":"` + text + `"}}`)}
+// TestVocabulary checks that the words of tags are those on which the shape of calls depends.
+func TestVocabulary(t *testing.T) {
+	want := map[string]bool{"name": true, "args": true, "item": true}
+	for _, tool := range usetool.Canon() {
+		want[tool.Name] = true
+		for _, p := range tool.Params {
+			want[p.Name] = true
+			if p.Alias != "" {
+				want[p.Alias] = true
+			}
+		}
 	}
-	entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}, delta("A sec"), delta("ret text")}
-	redact(entries, false)
-	if text := string(format(entries)); strings.Contains(text, "sec") || strings.Contains(text, "ret") || strings.Contains(text, "text\"}}") {
-		t.Error(text)
+	got := make(map[string]bool)
+	for w, uses := range vocabulary {
+		if uses&tag != 0 {
+			got[w] = true
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the tags are %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
 
+// TestRedactTranscripts checks that masked lines have the structure of the lines that were recorded: the same keys
+// and values as far as the vocabulary has them, and texts of the same size.
 func TestRedactTranscripts(t *testing.T) {
+	original := transcripts(t)
 	for name, entries := range transcripts(t) {
-		redact(entries, os.Getenv("TEXTS") != "")
-		for _, e := range entries {
-			if len(e.Message) > 0 && !json.Valid(e.Message) {
-				t.Errorf("%s: %s", name, e.Message)
+		redact(entries, false)
+		for i, e := range entries {
+			was := original[name][i].Message
+			if !json.Valid(e.Message) || len(e.Message) != len(was) {
+				t.Fatalf("%s: %s became %s", name, was, e.Message)
+			}
+			for _, path := range []string{"method", "params.item.type", "params.turn.status", "params.error.codexErrorInfo", "params.usage.totalTokens", "params.item.role"} {
+				if got, want := at(e.Message, path), at(was, path); got != want {
+					t.Errorf("%s: %s of %s became %s", name, path, was, got)
+				}
 			}
 		}
 	}
 }
 
-// TestRedactIDs checks that a thread has the same id in all lines, also in one about a failure, where some words stay.
-func TestRedactIDs(t *testing.T) {
-	line := func(method string) Entry {
-		return Entry{Dir: FromServer, Message: json.RawMessage(`{"method":"` + method + `","params":{"threadId":"01a-4a02-401b-to","message":"no"}}`)}
+// at returns the JSON of the value at a path, or nothing.
+func at(text []byte, path string) string {
+	s := wirejson.NewScanner(text, 100)
+	if !s.Find(strings.Split(path, ".")...) {
+		return ""
 	}
-	entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}, line("turn/started"), line("error")}
+	return s.Value()
+}
+
+// TestRedactDeltas checks that the deltas of an item are masked as its text is, wherever that is cut.
+func TestRedactDeltas(t *testing.T) {
+	text := `A secret Straße 😀\nwith <use_tool><name>localSearch<\/name> and \"1e5\" \\\\n`
+	quoted := json.RawMessage(`"` + text + `"`)
+	for size := 1; size < 12; size++ {
+		entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}}
+		for part := range cut(text, size) {
+			entries = append(entries, Entry{Dir: FromServer, Message: json.RawMessage(`{"method":"item/agentMessage/delta","params":{"itemId":"m","delta":"` + part + `"}}`)})
+		}
+		entries = append(entries, Entry{Dir: FromServer, Message: json.RawMessage(`{"method":"item/completed","params":{"item":{"id":"m","text":` + string(quoted) + `}}}`)})
+		redact(entries, false)
+		joined := ""
+		for _, e := range entries[1 : len(entries)-1] {
+			joined += inner(at(e.Message, "params.delta"))
+		}
+		whole := inner(at(entries[len(entries)-1].Message, "params.item.text"))
+		if joined != whole || len(whole) != len(text) || strings.Contains(whole, "secret") || !strings.Contains(whole, "<use_tool><name>localSearch<") {
+			t.Errorf("with %d bytes a delta: %s became %s", size, text, joined)
+		}
+	}
+}
+
+// inner returns a JSON string without its quotes.
+func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
+
+// cut yields pieces of a JSON string's inside, of about size bytes.
+func cut(text string, size int) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for from := 0; from < len(text); {
+			to := from
+			for to < len(text) && to-from < size {
+				_, n := utf8.DecodeRuneInString(text[to:])
+				if text[to] == '\\' {
+					n = 2
+				}
+				to += n
+			}
+			if !yield(text[from:to]) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
+// TestShape checks that the shape of an answer is the same for masked texts, and however the answer is cut.
+func TestShape(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	parts := []string{"secret", "é", "漢字", "😀", " ", "\n", `"`, `\`, "\\n", "true", "12", "0.5e7", "<use_tool>", "<us", "</", "system", "\u2028", "{", "x", "\x01"}
+	for range 3000 {
+		var text strings.Builder
+		for range random.IntN(12) {
+			text.WriteString(parts[random.IntN(len(parts))])
+		}
+		raw := wirejson.AppendString(nil, text.String())
+		in := []Entry{{Dir: FromClient, Message: json.RawMessage(`{}`)}, {Dir: FromServer, Message: json.RawMessage(`{"params":{"text":` + string(raw) + `}}`)}}
+		redact(in, false)
+		var masked string
+		if err := json.Unmarshal([]byte(at(in[1].Message, "params.text")), &masked); err != nil {
+			t.Fatalf("%s became %s: %v", raw, in[1].Message, err)
+		}
+		want := shapeOf(string(raw), 0)
+		if got := shapeOf(string(wirejson.AppendString(nil, masked)), 0); got != want {
+			t.Fatalf("the shape of %s is %s, that of %q %s", raw, want, masked, got)
+		}
+		if got := shapeOf(string(raw), 1+random.IntN(len(raw))); got != want {
+			t.Fatalf("the shape of %s is %s, in two pieces %s", raw, want, got)
+		}
+	}
+}
+
+// shapeOf returns the shape of a JSON string in an event that is written in two pieces.
+func shapeOf(raw string, size int) string {
+	event := `data: {"type":"x","delta":` + raw + "}\n\n"
+	size = min(size, len(event))
+	entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{}`)}, {Dir: ToClient, Text: event[:size]}, {Dir: ToClient, Text: event[size:]}}
 	redact(entries, false)
-	id := func(e Entry) string { return gjson.GetBytes(e.Message, "params.threadId").Str }
-	if one, other := id(entries[1]), id(entries[2]); one != other {
-		t.Errorf("%s, and %s in an error", one, other)
+	return entries[1].Text + entries[2].Text
+}
+
+// FuzzRedact plants a secret everywhere in a recording, and looks for it in what is left.
+func FuzzRedact(f *testing.F) {
+	for _, secret := range []string{"hunter2-Zq9w", "größe-漢字-42", "ada@example.org", "/home/ada/notes", "sk-proj-a1B2c3D4e5F6", "41000234567", `a\b"c`, "<use_tool>Geheim", "two Words here", "\\u0041bc\\nSecret"} {
+		f.Add(secret, uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, secret string, size uint8) {
+		entries := planted(secret, int(size))
+		redact(entries, false)
+		text := format(entries)
+		if _, err := Parse(text); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		kept := secretParts(secret)
+		for _, part := range kept {
+			if found := bytes.Index(text, []byte(part)); found >= 0 {
+				t.Fatalf("%q of %q is in %s", part, secret, text[max(0, found-100):min(len(text), found+100)])
+			}
+		}
+		if len(kept) == 0 || strings.ContainsAny(secret, "\n") {
+			return
+		}
+		withTexts := planted(secret, int(size))
+		redact(withTexts, true)
+		for _, e := range withTexts {
+			for _, private := range []string{`"password":`, `"authorization":`, `"cwd":`} {
+				if rest, found := bytes.CutPrefix(e.Message, []byte(private)); found && bytes.Contains(rest, []byte(kept[0])) {
+					t.Fatalf("%s", e.Message)
+				}
+			}
+		}
+	})
+}
+
+// secretParts returns the runs of letters and digits of a secret that are so long that none is there by chance.
+func secretParts(secret string) (parts []string) {
+	for _, part := range strings.FieldsFunc(secret, func(c rune) bool { return c >= utf8.RuneSelf || !isLetter(byte(c)) && !isDigit(byte(c)) }) {
+		letters := strings.Trim(part, "0123456789")
+		known := false
+		for _, run := range strings.FieldsFunc(part, func(c rune) bool { return c < 'A' }) {
+			known = known || vocabulary[run] != 0 || vocabulary[strings.ToLower(run)] != 0 || strings.HasPrefix(run, "u") || strings.HasPrefix("use_tool", run)
+		}
+		if !known && (len(part) >= 8 || len(letters) >= 6) && strings.Trim(part, letters+"cdhjkpqvwxyz0") != "" && strings.Trim(part, "x") != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// planted returns a recording with a secret in all its places.
+func planted(secret string, size int) []Entry {
+	q := string(wirejson.AppendString(nil, secret))
+	inner := inner(q)
+	arguments := string(wirejson.AppendString(nil, `{"query":`+q+`,`+q+`:1}`))
+	b64 := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(secret+" ", 40)))
+	line := func(dir Dir, format string, args ...any) Entry {
+		return Entry{Dir: dir, Message: json.RawMessage(fmt.Sprintf(format, args...))}
+	}
+	head, _ := json.Marshal(Head{Version: 1, RequestID: "req-1", Time: time.Unix(0, 0), Method: "POST", Path: "/v1/responses/" + secret, Header: map[string]string{"User-Agent": secret, "X-Codex-" + secret: secret}})
+	entries := []Entry{
+		{Dir: FromClient, Message: head},
+		line(FromClient, `{"model":%[1]s,"user":%[1]s,%[1]s:{"a":%[1]s},"metadata":{%[1]s:%[1]s,"password":%[1]s},"messages":[{"role":"user","content":%[1]s},{"role":%[1]s,"content":[{"type":%[1]s,"text":%[1]s,%[1]s:[%[1]s]}]},{"role":"assistant","tool_calls":[{"id":%[1]s,"function":{"name":%[1]s,"arguments":%[2]s}}]}]}`, q, arguments),
+		line(FromClient, `{"input":[{"type":"function_call","call_id":%[1]s,"arguments":%[2]s},{"type":"input_image","image_url":"data:image/png;base64,%[3]s"}],"tools":[{"name":%[1]s,"input_schema":{"properties":{%[1]s:{"enum":[%[1]s]}}}}],"authorization":%[1]s}`, q, arguments, b64),
+		{Dir: FromClient, Text: "no JSON: " + secret},
+		line(ToServer, `{"id":1,"method":"thread/start","params":{"model":%[1]s,"cwd":%[1]s,"baseInstructions":%[1]s,"config":{%[1]s:%[1]s}}}`, q),
+		line(ToServer, `{"id":2,"method":"turn/start","params":{"threadId":%[1]s,"input":[{"type":"text","text":%[1]s}],"effort":%[1]s}}`, q),
+		line(FromServer, `{"id":1,"result":{"thread":{"id":%[1]s,"path":%[1]s},"instructionSources":[%[1]s]}}`, q),
+		line(FromServer, `{"method":"item/tool/call","id":%[1]s,"params":{"tool":%[1]s,"arguments":{"query":%[1]s,%[1]s:{"index":[%[1]s]}}}}`, q),
+		line(FromServer, `{"method":"error","params":{"error":{"message":"unexpected status 401: %[1]s, url: http://%[1]s/","codexErrorInfo":%[2]s,"additionalDetails":%[2]s}}}`, inner, q),
+		line(FromServer, `{"method":"warning","params":{"message":%[1]s}}`, q),
+		line(FromServer, `{"method":"rawResponseItem/completed","params":{"item":{"type":"function_call","id":%[1]s,"name":%[1]s,"arguments":%[2]s,"result":"%[3]s"}}}`, q, arguments, b64),
+		line(ToClient, `{"status":200,"header":{%[1]s:%[1]s}}`, q),
+		{Dir: Noted, Note: "started", Message: json.RawMessage(`{"error":` + q + `,"thread":` + q + `,` + q + `:` + q + `}`)},
+		{Dir: ToClient, Text: "event: " + strings.ReplaceAll(secret, "\n", " ") + "\ndata: {\"delta\":" + q + "," + q + ":[" + q + "],\"input\":{" + q + ":1}}\n\n" + secret},
+		{Dir: ToClient, Text: secret + q},
+		line(End, `[{"code":%[1]s,"model":%[1]s,"user":%[1]s}]`, q),
+	}
+	for part := range cut(inner, 1+size%9) {
+		entries = append(entries, line(FromServer, `{"method":"item/agentMessage/delta","params":{"itemId":"m","delta":"%s"}}`, part))
+	}
+	return entries
+}
+
+// TestRedactSpeed checks that redaction takes a time linear in the size of a recording, whatever it holds.
+func TestRedactSpeed(t *testing.T) {
+	var text strings.Builder
+	for i := range 40000 {
+		fmt.Fprintf(&text, "word%d and some %x text, ", i, i*7919)
+	}
+	for name, content := range map[string]string{"words": text.String(), "one run": strings.Repeat("a", 1<<20), "backslashes": strings.Repeat(`\\`, 1<<19), "digits": strings.Repeat("12 ", 1<<18), "base64": strings.Repeat("ab1/", 1<<18)} {
+		entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{}`)}, {Dir: FromClient, Message: json.RawMessage(`{"content":"` + content + `"}`)}}
+		began := time.Now()
+		redact(entries, false)
+		took := time.Since(began)
+		t.Logf("%s: %v for %d bytes", name, took, len(content))
+		if took > 5*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
 	}
 }
