@@ -2,6 +2,7 @@ package sse_test
 
 import (
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// A handler writes events, and a client reads them.
+// A handler writes events for a client.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		stream := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: 10 * time.Second})
@@ -27,13 +28,15 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer response.Body.Close()
-	for event, err := range sse.Read(response.Body) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(event.Type, event.Data)
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		log.Fatal(err)
 	}
+	fmt.Printf("%s", body)
 	// Output:
-	// word one
-	// word two
+	// event: word
+	// data: one
+	//
+	// event: word
+	// data: two
 }
