@@ -168,7 +168,7 @@ func (ex *exchange) endRecording(outcome *requestOutcome) {
 	}
 	turns := make([]usage.Entry, len(outcome.turns))
 	for i := range turns {
-		turns[i] = usage.NewEntry(&outcome.turns[i], &usage.Entry{})
+		turns[i] = usage.NewEntry(&outcome.turns[i])
 		turns[i].User = ""
 	}
 	ex.recording.End(code, turns)

@@ -53,11 +53,7 @@ func (b *Book) Add(r Record) {
 	}
 	b.account(r.User).countTurn(&r)
 	if !r.Unlisted {
-		last := new(Entry)
-		if n := len(b.entries); n > 0 {
-			last = &b.entries[n-1]
-		}
-		b.addEntry(NewEntry(&r, last))
+		b.addEntry(NewEntry(&r))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -35,16 +36,16 @@ type Entry struct {
 	Recorded    bool       `json:"recorded,omitempty"` // the caller may see a recording of the request; set by who shows the entry
 }
 
-// NewEntry returns the entry of a turn. last is the entry of the turn before. Most turns have the same
-// user and model as the turn before, and both entries then share one copy of these texts.
-func NewEntry(r *Record, last *Entry) Entry {
+// NewEntry returns the entry of a turn. It copies the texts that may be parts of a request's body, which an
+// entry must not keep in memory: one copy for all entries of a model.
+func NewEntry(r *Record) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
-		RequestID:   r.RequestID, // no copy is needed: this text is not a part of a request's body, see cloneUnless
-		User:        cloneUnless(last.User, r.User),
+		RequestID:   r.RequestID,
+		User:        r.User,
 		Choice:      r.Choice,
 		Route:       r.Route,
-		Model:       cloneUnless(last.Model, Shorten(r.Model)),
+		Model:       unique.Make(Shorten(r.Model)).Value(),
 		Mode:        string(r.Mode),
 		Stream:      r.Stream,
 		Status:      r.Status,
@@ -57,15 +58,6 @@ func NewEntry(r *Record, last *Entry) Entry {
 		Calls:       r.Tools.Calls,
 		Truncated:   r.Tools.Truncated,
 	}
-}
-
-// cloneUnless returns known if it equals text, else a copy of text. The text may be a part of a
-// request's body, which an entry must not keep in memory.
-func cloneUnless(known, text string) string {
-	if known == text {
-		return known
-	}
-	return strings.Clone(text)
 }
 
 // Raw is the body of GET /v1/usage/raw.
