@@ -23,7 +23,7 @@ const (
 
 // document is a ledger as it is stored.
 type document struct {
-	Header
+	Version  int                           `json:"version"`
 	Accounts map[string]map[measure]counts `json:"accounts"` // by the names of the accounts, see Key.Account
 }
 
@@ -76,7 +76,7 @@ func (l *Ledger) Document(since uint64) (any, uint64) {
 		return nil, since
 	}
 	now := l.now()
-	d := &document{NewHeader(), make(map[string]map[measure]counts)}
+	d := &document{DocumentVersion, make(map[string]map[measure]counts)}
 	for name, a := range l.accounts {
 		stored := make(map[measure]counts)
 		for m := range a.used {

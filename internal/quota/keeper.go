@@ -16,8 +16,8 @@ import (
 const (
 	// AsideSuffix is added to the name of a file whose document cannot be used.
 	AsideSuffix = ".broken"
-	// documentVersion is the only version of documents that this release reads.
-	documentVersion = 1
+	// DocumentVersion is the only version of documents that this release reads.
+	DocumentVersion = 1
 	// maxDocument bounds a document, in bytes. The largest, of the package usage, has up to 30 MB.
 	maxDocument = 64 << 20
 	// logInterval is how often a failure that lasts is logged.
@@ -27,20 +27,12 @@ const (
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
 	// Document returns a document, and how often the book has changed until now. The document is a struct
-	// that begins with a [Header], and is stored as JSON. It is nil if the number of changes equals since:
-	// the book has not changed.
+	// with the member "version", the [DocumentVersion], and is stored as JSON. It is nil if the number of changes
+	// equals since: the book has not changed.
 	Document(since uint64) (document any, changes uint64)
 	// Restore adds the counts of a document to the book. An error means that the document cannot be read.
 	Restore(document []byte) error
 }
-
-// Header begins each document.
-type Header struct {
-	Version int `json:"version"`
-}
-
-// NewHeader returns the header of a document that is stored.
-func NewHeader() Header { return Header{documentVersion} }
 
 // Keeper stores a book in a file: regularly from the first call of Hold until the last release, and after
 // that by Flush.
@@ -178,12 +170,12 @@ func (k *Keeper) restore(content []byte) error {
 	if len(content) > maxDocument {
 		return fmt.Errorf("it has more than %d bytes", maxDocument)
 	}
-	var h Header
-	if err := json.Unmarshal(content, &h); err != nil {
+	var d struct{ Version int }
+	if err := json.Unmarshal(content, &d); err != nil {
 		return err
 	}
-	if h.Version != documentVersion {
-		return fmt.Errorf("its version is %d, not %d", h.Version, documentVersion)
+	if d.Version != DocumentVersion {
+		return fmt.Errorf("its version is %d, not %d", d.Version, DocumentVersion)
 	}
 	return k.book.Restore(content)
 }

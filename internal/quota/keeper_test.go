@@ -22,8 +22,8 @@ type tally struct {
 }
 
 type tallyDocument struct {
-	Header
-	N int `json:"n"`
+	Version int `json:"version"`
+	N       int `json:"n"`
 }
 
 func (b *tally) add(n int) {
@@ -39,7 +39,7 @@ func (b *tally) Document(since uint64) (any, uint64) {
 	if b.changes == since {
 		return nil, since
 	}
-	return tallyDocument{NewHeader(), b.n}, b.changes
+	return tallyDocument{DocumentVersion, b.n}, b.changes
 }
 
 func (b *tally) Restore(content []byte) error {

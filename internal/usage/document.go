@@ -12,7 +12,7 @@ import (
 const SaveInterval = time.Minute
 
 type document struct {
-	quota.Header
+	Version  int                 `json:"version"`
 	Since    int64               `json:"since"` // Unix time in seconds
 	Accounts map[string]*account `json:"accounts"`
 	Windows  []*window           `json:"windows,omitempty"`
@@ -27,7 +27,7 @@ func (b *Book) Document(since uint64) (any, uint64) {
 		return nil, since
 	}
 	d := &document{
-		Header:   quota.NewHeader(),
+		Version:  quota.DocumentVersion,
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
 		Windows:  addWindows(nil, b.windows),
