@@ -132,9 +132,9 @@ type Plain func(Call) ([]byte, *apierror.Error)
 // Document returns a Plain that answers each request with the same body.
 func Document(body []byte) Plain { return func(Call) ([]byte, *apierror.Error) { return body, nil } }
 
-// Refusal returns a Plain that answers each request with an error.
-func Refusal(apiErr func() *apierror.Error) Plain {
-	return func(Call) ([]byte, *apierror.Error) { return nil, apiErr() }
+// Refusal returns a Plain that answers each request with an error of a class.
+func Refusal(class apierror.Class, message string) Plain {
+	return func(Call) ([]byte, *apierror.Error) { return nil, class.New(message) }
 }
 
 // Call is a request that needs no turn.

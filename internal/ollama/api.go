@@ -28,13 +28,13 @@ var API = api.API{
 		// A pull downloads nothing: it reports success for a model that exists.
 		{Path: "/api/pull", Methods: api.Post, Plain: aboutModel(func(*api.Model) []byte { return []byte(`{"status":"success"}`) })},
 
-		{Path: "/api/embed", Methods: api.Post, NoBody: true, Plain: api.Refusal(NoEmbeddings)},
-		{Path: "/api/embeddings", Methods: api.Post, NoBody: true, Plain: api.Refusal(NoEmbeddings)},
-		{Path: "/api/create", Methods: api.Post, NoBody: true, Plain: api.Refusal(Unchangeable)},
-		{Path: "/api/copy", Methods: api.Post, NoBody: true, Plain: api.Refusal(Unchangeable)},
-		{Path: "/api/push", Methods: api.Post, NoBody: true, Plain: api.Refusal(Unchangeable)},
-		{Path: "/api/delete", Methods: []string{http.MethodDelete}, NoBody: true, Plain: api.Refusal(Unchangeable)},
-		{Path: "/api/blobs/*", Methods: []string{http.MethodPost, http.MethodHead}, NoBody: true, Plain: api.Refusal(Unchangeable)},
+		{Path: "/api/embed", Methods: api.Post, NoBody: true, Plain: noEmbeddings},
+		{Path: "/api/embeddings", Methods: api.Post, NoBody: true, Plain: noEmbeddings},
+		{Path: "/api/create", Methods: api.Post, NoBody: true, Plain: unchangeable},
+		{Path: "/api/copy", Methods: api.Post, NoBody: true, Plain: unchangeable},
+		{Path: "/api/push", Methods: api.Post, NoBody: true, Plain: unchangeable},
+		{Path: "/api/delete", Methods: []string{http.MethodDelete}, NoBody: true, Plain: unchangeable},
+		{Path: "/api/blobs/*", Methods: []string{http.MethodPost, http.MethodHead}, NoBody: true, Plain: unchangeable},
 	},
 }
 
@@ -44,20 +44,6 @@ func (r *Request) Answer(start api.Start, options *turn.Options) api.Answer {
 	meta := r.Meta(start.Arrived)
 	meta.CallsInText = options.OutputMode == turn.ModeXML
 	return NewEncoder(meta)
-}
-
-func tags(c api.Call) ([]byte, *apierror.Error) {
-	models, apiErr := c.Models()
-	if apiErr != nil {
-		return nil, apiErr
-	}
-	var all []api.Model
-	for _, name := range models.Names() {
-		if m, ok := models.Find(name); ok {
-			all = append(all, m)
-		}
-	}
-	return Tags(all), nil
 }
 
 // aboutModel returns a Plain that answers with body for the named model; if there is none, with a 404.
@@ -92,19 +78,13 @@ func errorJSON(e *apierror.Error) []byte {
 	return append(wirejson.AppendString([]byte(`{"error":`), e.Message), '}')
 }
 
-// The classes of the errors of this API.
+// unreadableClass is the class of calls whose arguments a client of this API cannot read.
+var unreadableClass = apierror.NewClass("invalid_tool_arguments", http.StatusBadGateway, 0)
+
+// The answers to requests for what this server does not do.
 var (
-	unreadableClass   = apierror.NewClass("invalid_tool_arguments", http.StatusBadGateway, 0)
-	unsupportedClass  = apierror.NewClass(apierror.CodeUnsupportedParameter, http.StatusNotImplemented, apierror.Never)
-	unchangeableClass = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
+	noEmbeddings = api.Refusal(apierror.NewClass(apierror.CodeUnsupportedParameter, http.StatusNotImplemented, apierror.Never),
+		"this model does not support embeddings")
+	unchangeable = api.Refusal(apierror.NewClass("models_unchangeable", http.StatusForbidden, 0),
+		"the models of this server cannot be changed")
 )
-
-// NoEmbeddings returns the error, with status 501, for a request for embeddings.
-func NoEmbeddings() *apierror.Error {
-	return unsupportedClass.New("this model does not support embeddings")
-}
-
-// Unchangeable returns the error, with status 403, for a request to change the models.
-func Unchangeable() *apierror.Error {
-	return unchangeableClass.New("the models of this server cannot be changed")
-}

@@ -74,17 +74,19 @@ type listedModel struct {
 	Capabilities []string `json:"capabilities"`
 }
 
-// Tags returns the body of GET /api/tags.
-func Tags(models []api.Model) []byte {
-	all := []listedModel{}
-	for i := range models {
-		m := &models[i]
-		digest := sha256.Sum256([]byte(taggedName(m)))
-		all = append(all, listedModel{taggedName(m), taggedName(m), modified(m), 0, hex.EncodeToString(digest[:]), detailsOf(m), capabilities(m)})
+// tags answers GET /api/tags.
+func tags(c api.Call) ([]byte, *apierror.Error) {
+	models, apiErr := c.Models()
+	if apiErr != nil {
+		return nil, apiErr
 	}
-	return wirejson.Append(nil, struct {
-		Models []listedModel `json:"models"`
-	}{all})
+	all := []listedModel{}
+	for _, name := range models.Names() {
+		m, _ := models.Find(name)
+		digest := sha256.Sum256([]byte(taggedName(&m)))
+		all = append(all, listedModel{taggedName(&m), taggedName(&m), modified(&m), 0, hex.EncodeToString(digest[:]), detailsOf(&m), capabilities(&m)})
+	}
+	return append(wirejson.Append([]byte(`{"models":`), all), '}'), nil
 }
 
 // template is the prompt template that POST /api/show returns. It shows clients what a model can do.

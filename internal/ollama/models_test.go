@@ -2,11 +2,38 @@ package ollama
 
 import (
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/api"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
+
+// listed are the models of a request.
+type listed []api.Model
+
+func (l listed) Names() (names []string) {
+	for _, m := range l {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+func (l listed) Find(name string) (api.Model, bool) {
+	i := slices.IndexFunc(l, func(m api.Model) bool { return m.Name == name })
+	return l[i], true
+}
+
+func (listed) Allows(string) bool { return true }
+
+// listCall is a request for the list of models.
+type listCall struct {
+	api.Call
+	models listed
+}
+
+func (c listCall) Models() (api.Models, *apierror.Error) { return c.models, nil }
 
 // TestModels: the bodies that clients read strictly, in full.
 func TestModels(t *testing.T) {
@@ -16,15 +43,15 @@ func TestModels(t *testing.T) {
 	want := `{"models":[{"name":"gpt-x:latest","model":"gpt-x:latest","modified_at":"2026-11-24T08:00:00.123456Z","size":0,` +
 		`"digest":"",` + details + `272000},"capabilities":["completion","tools","thinking","vision"]},` +
 		`{"name":"a:b","model":"a:b","modified_at":"2026-11-24T08:00:00.123456Z","size":0,"digest":"",` + details + `128000},"capabilities":["completion","tools","thinking"]}]}`
-	list := Tags([]api.Model{known, unknown})
+	list, _ := tags(listCall{models: listed{known, unknown}})
 	if got := digest.ReplaceAll(list, []byte(`"digest":""`)); string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if digests := digest.FindAllString(string(list), -1); len(digests) != 2 || digests[0] == digests[1] {
 		t.Errorf("the digests %s", digests)
 	}
-	if got := string(Tags(nil)); got != `{"models":[]}` {
-		t.Error(got)
+	if got, apiErr := tags(listCall{}); string(got) != `{"models":[]}` || apiErr != nil {
+		t.Errorf("%s, %v", got, apiErr)
 	}
 	show := `{"license":"","modelfile":"","parameters":"num_ctx 272000","template":"{{ .System }}{{ .Tools }}{{ .Prompt }}",` + details + `272000},` +
 		`"model_info":{"codex.context_length":272000,"general.architecture":"codex","general.basename":"GPT-X"},"capabilities":["completion","tools","thinking","vision"],"modified_at":"2026-11-24T08:00:00.123456Z"}`

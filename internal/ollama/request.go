@@ -2,7 +2,7 @@
 //
 // [DecodeChat] and [DecodeGenerate] check the body of a request, and [Request.Plan] maps the
 // request to Codex. An [Encoder] encodes the outputs of a turn as lines of JSON or as one object, so
-// both have the same content. [Tags] and [Show] describe models.
+// both have the same content. [Show] describes a model.
 package ollama
 
 import (
