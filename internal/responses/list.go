@@ -3,6 +3,7 @@ package responses
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -15,10 +16,7 @@ import (
 
 // InputTokens returns the body of the answer to POST /v1/responses/input_tokens.
 func InputTokens(count int) []byte {
-	return wirejson.Append(nil, struct {
-		Object string `json:"object"`
-		Tokens int    `json:"input_tokens"`
-	}{"response.input_tokens", count})
+	return fmt.Appendf(nil, `{"object":"response.input_tokens","input_tokens":%d}`, count)
 }
 
 // InputItems returns the items of the input for a store (ItemResource), without the items of earlier
