@@ -173,7 +173,18 @@ func (r turnLine) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	enc.AddInt64("tool_calls", int64(r.Tools.Calls))
 	enc.AddBool("tool_calls_truncated", r.Tools.Truncated)
 	if r.Tools.Calls+r.Tools.Started > 0 {
-		r.addTools(enc)
+		aborted := 0
+		for _, n := range r.Tools.Aborted {
+			aborted += n
+		}
+		enc.AddString("stop_after_tools", string(r.Stop))
+		enc.AddInt64("tool_calls_duplicate", int64(r.Tools.Duplicates))
+		enc.AddInt64("tool_calls_unwritable", int64(r.Tools.Unwritable))
+		enc.AddInt64("tool_blocks_started", int64(r.Tools.Started))
+		enc.AddInt64("tool_blocks_flushed", int64(r.Tools.Flushed))
+		enc.AddInt64("tool_blocks_aborted", int64(aborted))
+		enc.AddInt64("tool_tail_bytes", int64(r.Tools.TailBytes))
+		zap.Strings("tool_overrides", r.Overrides).AddTo(enc)
 	}
 	if r.Key != "" {
 		enc.AddString("key", r.Key)
@@ -194,23 +205,6 @@ func (r turnLine) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 		enc.AddFloat64("first_output", r.FirstOutput.Seconds())
 	}
 	return nil
-}
-
-// addTools adds the fields about the tool calls and the textual tool blocks of a turn: how many
-// calls and blocks there were, what was dropped, and which settings differ from the defaults.
-func (r turnLine) addTools(enc zapcore.ObjectEncoder) {
-	aborted := 0
-	for _, n := range r.Tools.Aborted {
-		aborted += n
-	}
-	enc.AddString("stop_after_tools", string(r.Stop))
-	enc.AddInt64("tool_calls_duplicate", int64(r.Tools.Duplicates))
-	enc.AddInt64("tool_calls_unwritable", int64(r.Tools.Unwritable))
-	enc.AddInt64("tool_blocks_started", int64(r.Tools.Started))
-	enc.AddInt64("tool_blocks_flushed", int64(r.Tools.Flushed))
-	enc.AddInt64("tool_blocks_aborted", int64(aborted))
-	enc.AddInt64("tool_tail_bytes", int64(r.Tools.TailBytes))
-	zap.Strings("tool_overrides", r.Overrides).AddTo(enc)
 }
 
 // traceTurns adds a request's turns to its trace span, by OpenTelemetry's conventions for

@@ -58,7 +58,10 @@ const pagePrefix = "/codex/"
 // administrators exist only with an admin key.
 var pageRoutes = func() map[string]route {
 	all := map[string]route{
-		strings.TrimSuffix(pagePrefix, "/"): {methods: api.Get, noAPIKey: true, serve: redirectToPage},
+		strings.TrimSuffix(pagePrefix, "/"): {methods: api.Get, noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, _ *http.Request, _ []string) {
+			w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/")) // relative: a prefix may have been stripped from the path
+			w.WriteHeader(http.StatusPermanentRedirect)
+		}},
 
 		pagePrefix + "status":       {name: "page", onlyFailures: true, methods: api.Get, serve: (*Handler).servePageStatus},
 		pagePrefix + "trace":        {name: "page", onlyFailures: true, methods: []string{http.MethodGet, http.MethodPost}, noBody: true, serve: (*Handler).servePageRecordings},
@@ -75,12 +78,6 @@ var pageRoutes = func() map[string]route {
 	all[pagePrefix] = all[pagePrefix+pageIndex]
 	return all
 }()
-
-// redirectToPage answers with a relative location: a prefix may have been stripped from the path.
-func redirectToPage(_ *Handler, w http.ResponseWriter, _ *http.Request, _ []string) {
-	w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
-	w.WriteHeader(http.StatusPermanentRedirect)
-}
 
 // servePageStatus answers with the public state of the app-servers, and visibleUser's requests.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
