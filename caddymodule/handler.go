@@ -126,8 +126,7 @@ type Handler struct {
 	// 429. `next`: the next handler of the route gets the request as it came. Default: `error`.
 	Spent string `json:"spent,omitempty" option:"error|next" default:"error"`
 
-	// Which requests are recorded, with all that belongs to them, see docs/recordings.md. Default: those for which
-	// recording is switched on.
+	// Which requests are recorded, with all that belongs to them. Default: those for which it is switched on.
 	Record Record `json:"record,omitzero"`
 
 	// The realm of the users. Users with the same name in one realm are one user: they share usage,
@@ -210,8 +209,7 @@ type Handler struct {
 	hosts         *hosts
 	realmSuffix   string // @ and the option realm; empty: the realm of the site is used
 	pool          *pool.Pool
-
-	recordDirectory *recorder.Directory // nil: there is none
+	recordFiles   *recorder.Directory // nil: there are none
 }
 
 // CaddyModule returns the Caddy module information.

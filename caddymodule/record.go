@@ -17,27 +17,19 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
-	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // Record says which requests are recorded.
 type Record struct {
-	// `off`: none. `errors`: those that fail, or whose client does not get the whole answer. `all`: all. The admin API
-	// and the page can switch recording on for more. Default: `off`.
+	// `off`: none. `errors`: those that fail, or whose client does not get the whole answer. `all`: all. Default: `off`.
 	Mode recorder.Mode `json:"mode,omitempty" option:"record [off|errors|all]" default:"off"`
-
-	// Whether the texts of prompts and answers are recorded. If not, others of the same length replace them.
-	// Default: false.
+	// Whether texts are recorded as they are. Default: false; others of the same length replace them.
 	Texts bool `json:"texts,omitempty"`
-
-	// A directory in which recordings are also stored as files. Placeholders are resolved when the configuration is
-	// loaded. Default: none; recordings are in memory only.
+	// Where recordings are also stored as files, with placeholders. Default: none; they are in memory only.
 	Directory string `json:"directory,omitempty" option:"<name>"`
-
 	// How much the files may take up together, in bytes; the oldest are removed. Default: 1 GiB.
 	DirectorySize int64 `json:"directory_size,omitempty" option:"directory [<size>]" default:"1GiB"`
-
 	// How long a file is kept. Default: `30d`.
 	DirectoryAge caddy.Duration `json:"directory_age,omitempty" option:"directory [<duration>]" default:"30d"`
 }
@@ -53,32 +45,33 @@ func (r *Record) parse(d *caddyfile.Dispenser) error {
 // recordings has the recordings of all handlers. A reload keeps them.
 var recordings = recorder.New(func() bool { return slices.ContainsFunc(handlersInUse.all(), (*Handler).hasSeveralUsers) })
 
-// recordRule returns what is to be recorded, and uses the directory for it until Cleanup.
+// recordRule returns what is to be recorded.
 func (h *Handler) recordRule(ctx caddy.Context, app *App, repl *caddy.Replacer) (rule recorder.Rule, err error) {
 	rule = recorder.Rule{Mode: h.Record.Mode, Texts: h.Record.Texts}
 	path, err := option.AbsolutePath(repl, h.Record.Directory)
 	if path == "" || err != nil {
 		return rule, err
 	}
-	h.recordDirectory = &recorder.Directory{Path: path, Size: h.Record.DirectorySize, Age: time.Duration(h.Record.DirectoryAge), Logger: ctx.Slogger()}
-	rule.Store = h.recordDirectory.Store
-	app.storeStarts = append(app.storeStarts, func() error { go h.recordDirectory.Tidy(ctx); return nil })
+	h.recordFiles = &recorder.Directory{Path: path, Size: h.Record.DirectorySize, Age: time.Duration(h.Record.DirectoryAge), Logger: ctx.Slogger()}
+	rule.Store = h.recordFiles.Store
+	app.storeStarts = append(app.storeStarts, func() error { rule.Store("", nil); return nil })
 	return rule, nil
 }
 
-// recordStatus says what is being recorded.
-func recordStatus() *status.Recording {
-	s := &status.Recording{Mode: recorder.Off, Switches: recordings.List(everybody).Switches}
+// recordStatus says what is being recorded, and why files cannot be written.
+func recordStatus() (said []string) {
 	for _, h := range handlersInUse.all() {
-		if h.Record.Mode == recorder.All || s.Mode == recorder.Off {
-			s.Mode = h.Record.Mode
+		if h.Record.Mode != recorder.Off {
+			said = append(said, fmt.Sprintf("%s, texts: %t", h.Record.Mode, h.Record.Texts))
 		}
-		s.Texts = s.Texts || h.Record.Texts && h.Record.Mode != recorder.Off
-		if d := h.recordDirectory; d != nil && d.Err() != nil {
-			s.Failure = d.Err().Error()
+		if d := h.recordFiles; d != nil && d.Err() != nil {
+			said = append(said, d.Err().Error())
 		}
 	}
-	return s
+	for _, s := range recordings.List(everybody).Switches {
+		said = append(said, fmt.Sprintf("switched on for user %q and key %q, texts: %t", s.User, s.Key, s.Texts))
+	}
+	return slices.Compact(said) // most handlers say the same
 }
 
 func everybody(string) bool { return true }
@@ -86,7 +79,7 @@ func everybody(string) bool { return true }
 // timelines is locked while a timeline is made, which takes much more memory than the recording.
 var timelines sync.Mutex
 
-// findRecording returns what a query asks for: list, one of its recordings, or the timeline of one.
+// findRecording returns what a query asks for: list, the text of one of its recordings, or the timeline of one.
 func findRecording(list recorder.List, query url.Values) (any, *apierror.Error) {
 	i := slices.IndexFunc(list.Recordings, func(r *recorder.Recording) bool { return r.ID == query.Get("id") })
 	switch {
@@ -103,25 +96,26 @@ func findRecording(list recorder.List, query url.Values) (any, *apierror.Error) 
 	return recorder.NewTimeline(entries), nil
 }
 
-const (
-	switchMinutes    = 60       // how long a switch is on, unless its request says something else
-	maxSwitchMinutes = 24 * 60  // a forgotten switch goes off
-	maxSwitchBody    = 64 << 10 // bytes
-	ownRequests      = 10       // how many requests a user lets record on the page at once
-)
-
-// switchOn turns a switch on for so many minutes.
-func switchOn(s recorder.Switch, minutes float64) error {
-	s.Until = time.Now().Add(time.Duration(minutes * float64(time.Minute)))
-	return recordings.Switch(s)
-}
-
 // serveRecordings serves /codex/trace of the admin API.
 func serveRecordings(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodPost:
-		if err := switchOnAdmin(w, r); err != nil {
-			return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
+		asked := struct {
+			recorder.Switch
+			Minutes float64
+		}{Minutes: 60}
+		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
+		decoder.DisallowUnknownFields() // a misspelt user must not record everybody
+		err := decoder.Decode(&asked)
+		if err == nil && (asked.Requests < 0 || asked.Minutes <= 0 || asked.Minutes > 1440) { // a forgotten switch goes off
+			err = errors.New("requests must be 0 (any number) or more, and minutes above 0 and at most 1440")
+		}
+		asked.Own, asked.Until = false, time.Now().Add(time.Duration(asked.Minutes*float64(time.Minute)))
+		if err == nil {
+			err = recordings.Switch(asked.Switch)
+		}
+		if err != nil {
+			return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("the body must be JSON with user, key, requests, minutes and texts: %w", err)}
 		}
 	case http.MethodDelete:
 		recordings.SwitchOff(func(recorder.Switch) bool { return true })
@@ -139,29 +133,11 @@ func serveRecordings(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, found)
 }
 
-// switchOnAdmin turns on the switch in the body of a request.
-func switchOnAdmin(w http.ResponseWriter, r *http.Request) error {
-	asked := struct {
-		recorder.Switch
-		Minutes float64
-	}{Minutes: switchMinutes}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSwitchBody))
-	decoder.DisallowUnknownFields() // a misspelt user must not record everybody
-	if err := decoder.Decode(&asked); err != nil {
-		return fmt.Errorf("the body must be JSON with user, key, requests, minutes and texts: %w", err)
-	}
-	if asked.Requests < 0 || asked.Minutes <= 0 || asked.Minutes > maxSwitchMinutes {
-		return fmt.Errorf("requests must be 0 (any number) or more, and minutes above 0 and at most %d", maxSwitchMinutes)
-	}
-	asked.Own = false
-	return switchOn(asked.Switch, asked.Minutes)
-}
-
 // servePageRecordings serves /codex/trace of the page: what the caller may see, and the caller's own switch.
 func (h *Handler) servePageRecordings(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
-		own := recorder.Switch{User: h.accountOf(r), Own: true, Requests: ownRequests, Texts: h.Record.Texts}
-		if r.Method == http.MethodPost && switchOn(own, switchMinutes) != nil {
+		own := recorder.Switch{User: h.accountOf(r), Own: true, Requests: 10, Texts: h.Record.Texts, Until: time.Now().Add(time.Hour)}
+		if r.Method == http.MethodPost && recordings.Switch(own) != nil {
 			return nil, apierror.TooManySwitches()
 		}
 		return findRecording(h.visibleRecordings(r), r.URL.Query())

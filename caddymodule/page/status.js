@@ -146,9 +146,13 @@ function underWay(requests) {
 }
 
 function recent(turns, changed) {
+  const recorded = turns.some((turn) => turn.recorded);
   return table(
-    ['Time', 'User', 'Model', 'Route', 'Status', 'Seconds', 'Tokens', turns.some((turn) => turn.recorded) && 'Recording'].filter(Boolean),
-    turns.map((turn) => [clock(turn.time), named(turn.user), turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens), ...(turn.recorded ? [traceButton(turn.request_id, changed)] : [])]),
+    ['Time', 'User', 'Model', 'Route', 'Status', 'Seconds', 'Tokens', ...(recorded ? ['Recording'] : [])],
+    turns.map((turn) => [
+      ...[clock(turn.time), named(turn.user), turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens)],
+      ...(recorded ? [turn.recorded && traceButton(turn.request_id, changed)] : []),
+    ]),
     'No turn has ended yet.',
     'Latest turns',
   );

@@ -123,6 +123,9 @@ var statusTemplate = template.Must(template.New("").Funcs(template.FuncMap{
 {{- range $engine, $store := .Stores}}
 store {{$engine}}: {{$store.State}}
 {{- end}}
+{{- range .Recording}}
+recording {{.}}
+{{- end}}
 {{range .AppServers}}
 {{.ID}}: {{.State}}{{with .Reason}} ({{.}}){{end}}
   {{.Program}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}

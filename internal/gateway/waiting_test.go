@@ -166,23 +166,26 @@ func TestRepeatedHeld(t *testing.T) {
 // waiting are the functions that write bytes, to clients or stores who may be slow, each with the row
 // of SECURITY.md that says what is claimed for the bytes that wait meanwhile.
 var waiting = map[string]string{
-	"gateway.writeJSON":             "answer in one body",    // only claims.Bytes
-	"gateway.Gateway.follow":        "events for a follower", // it gets events only for a claim
-	"gateway.responder.write":       "events of a stream",    // it has a claim, or keeps nothing
-	"gateway.responder.writeUnread": "events of a stream",
-	"gateway.responder.end":         "events of a stream",
-	"sse.Writer.writeBuffer":        "events of a stream",
-	"sse.Writer.writePing":          "events of a stream",
-	"sse.Writer.WriteEvent":         "events of a stream",
-	"gateway.socketWriter.send":     "messages of a WebSocket",
-	"gateway.socketConn.read":       "messages of a WebSocket", // which becomes a body
-	"gateway.socketConn.answer":     "messages of a WebSocket", // it discards the rest of one
-	"gateway.Gateway.writeHealth":   "what is short, or the same for all",
-	"gateway.serveStatic":           "what is short, or the same for all",
-	"gateway.Gateway.resolve":       "pictures of a request",
-	"caddymodule.servePage":         "what is short, or the same for all",
-	"caddymodule.writeAdmin":        "what is short, or the same for all",
-	"caddymodule.logTurn":           "what is short, or the same for all",
+	"gateway.writeJSON":                 "answer in one body",    // only claims.Bytes
+	"gateway.Gateway.follow":            "events for a follower", // it gets events only for a claim
+	"gateway.responder.write":           "events of a stream",    // it has a claim, or keeps nothing
+	"gateway.responder.writeUnread":     "events of a stream",
+	"gateway.responder.end":             "events of a stream",
+	"sse.Writer.writeBuffer":            "events of a stream",
+	"sse.Writer.writePing":              "events of a stream",
+	"sse.Writer.WriteEvent":             "events of a stream",
+	"gateway.socketWriter.send":         "messages of a WebSocket",
+	"gateway.socketConn.read":           "messages of a WebSocket", // which becomes a body
+	"gateway.socketConn.answer":         "messages of a WebSocket", // it discards the rest of one
+	"gateway.Gateway.writeHealth":       "what is short, or the same for all",
+	"gateway.serveStatic":               "what is short, or the same for all",
+	"gateway.Gateway.resolve":           "pictures of a request",
+	"caddymodule.servePage":             "what is short, or the same for all",
+	"caddymodule.writeAdmin":            "what is short, or the same for all",
+	"caddymodule.logTurn":               "what is short, or the same for all",
+	"caddymodule.serveRecordings":       "what is short, or the same for all", // and recordings that are in memory, to the operator
+	"gateway.recordedWriter.Write":      "events of a stream",                 // as what it writes to; the recorder claims what it keeps
+	"gateway.recordedEvents.WriteEvent": "events of a stream",
 }
 
 // TestWaiting checks that no other function writes bytes, and that each has its row in SECURITY.md.

@@ -176,17 +176,12 @@ func (r *Recorder) dropSwitches(off func(*Switch) bool) {
 // ErrTooManySwitches is returned by [Recorder.Switch].
 var ErrTooManySwitches = errors.New("too many switches are on; wait until one has gone off, or turn all off")
 
-// Switch turns a switch on. A user's own switch replaces the one before. Half of the switches are for the
-// operator alone.
+// Switch turns a switch on. A user's own switch replaces the one before.
 func (r *Recorder) Switch(s Switch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	most := maxSwitches
-	if s.Own {
-		most /= 2
-	}
 	r.dropSwitches(func(other *Switch) bool { return s.Own && other.Own && other.User == s.User })
-	if len(r.switches) >= most {
+	if len(r.switches) >= maxSwitches {
 		return ErrTooManySwitches
 	}
 	r.switches = append(r.switches, &s)

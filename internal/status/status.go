@@ -8,7 +8,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
-	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
 // Document is the body of GET /codex/status. Times are in RFC 3339.
@@ -18,8 +17,8 @@ type Document struct {
 	Turns      Turns       `json:"turns"`
 	// Stores are the stores of responses, by the names of their engines, such as "redis"; empty for a page.
 	Stores map[string]Store `json:"stores,omitempty"`
-	// Recording is what is recorded of requests; nil for a page.
-	Recording *Recording `json:"recording,omitempty"`
+	// Recording says what is recorded of requests, in which there may be prompts; empty for a page.
+	Recording []string `json:"recording,omitempty"`
 	// Requests are the oldest requests that are under way, and all requests whose turns are parked:
 	// these turns wait for the results of calls.
 	Requests []Request `json:"requests"`
@@ -35,14 +34,6 @@ const (
 type Store struct {
 	State     string `json:"state"`
 	Unsettled int    `json:"unsettled"` // turns that do not count towards the limits of their keys yet
-}
-
-// Recording says what is recorded of requests, in which there may be prompts.
-type Recording struct {
-	Mode     recorder.Mode     `json:"mode"`  // the widest of all handlers
-	Texts    bool              `json:"texts"` // a handler records texts
-	Switches []recorder.Switch `json:"switches"`
-	Failure  string            `json:"failure,omitempty"` // why recordings cannot be stored in files; empty: they can, or need not
 }
 
 // Turns counts turns. In a [Document], it counts the turns of all handlers. On a page, it counts
