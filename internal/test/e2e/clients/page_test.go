@@ -778,6 +778,61 @@ func TestScreenshots(t *testing.T) {
 	say(tab, "What is the weather in Oslo?")
 	tab.WaitFor(`document.querySelector('.send-results')`)
 	shoot("playground-phone.png")
+	tab.Click("#clear")
+	tab.Click("#to-status")
+	tab.WaitText("#recent", "ann")
+	press(tab, "#record")
+	tab.WaitText("#record", "Recording")
+	s.Post(e2e.ChatBody("What is the weather in Oslo?", nil), e2e.Bearer("k"))
+	press(tab, "#recent button")
+	tab.WaitText("dialog.trace", "The client got the whole answer.")
+	shoot("trace-phone.png")
+}
+
+// press uses a button of the status. The page may replace the button while a pointer is on its way.
+func press(tab *browser.Tab, selector string) {
+	tab.WaitFor(fmt.Sprintf(`document.querySelector(%[1]q) && (document.querySelector(%[1]q).focus(), document.querySelector(%[1]q).click(), true)`, selector))
+}
+
+// TestPageTrace lets the page record the next requests, and shows where the time of one went.
+func TestPageTrace(t *testing.T) {
+	s := e2e.NewSite(t, "page on\napi_key k ann\napi_key k2 bob")
+	tab := openWithKey(t, s, "k")
+	say(tab, "say:Not recorded.")
+	tab.Click("#to-status")
+	tab.WaitText("#recent", "ann")
+	press(tab, "#record")
+	tab.WaitText("#record", "Recording your next 10 requests")
+	tab.Click("#to-playground")
+	say(tab, "reason:A thought.; say:Recorded.")
+	say(tab, "fail:server_error")
+	s.Post(e2e.ChatBody("say:Of bob.", nil), e2e.Bearer("k2"))
+	tab.Click("#to-status")
+	tab.WaitText("#record", "Recording your next 8 requests")
+	tab.WaitFor(`document.querySelectorAll('#recent button').length === 2`)
+	press(tab, "#recent tbody tr:nth-child(1) button")
+	tab.WaitText("dialog.trace .problem", "upstream_disconnected")
+	tab.Type(kb.Escape)
+	tab.WaitFor(`!document.querySelector('dialog.trace') && document.activeElement.matches('#recent tr:nth-child(1) button')`)
+	press(tab, "#recent tbody tr:nth-child(2) button")
+	tab.WaitText("dialog.trace h2", "POST /v1/chat/completions")
+	for _, want := range []string{"Model", "Codex", "→ Client", "has other words"} {
+		tab.WaitText("dialog.trace", want)
+	}
+	if text := tab.Text("dialog.trace"); strings.Contains(text, "thought") {
+		t.Errorf("it shows the text: %s", text)
+	}
+	for _, screen := range []browser.Screen{phone, dark} {
+		tab.Show(screen)
+		if over := browser.Eval[int](tab, `document.querySelector('dialog.trace').scrollWidth - document.querySelector('dialog.trace').clientWidth`); over > 0 {
+			t.Errorf("the timeline is %d pixels too wide", over)
+		}
+	}
+	browser.Eval[bool](tab, `(HTMLAnchorElement.prototype.click = () => {}, window.saved = '',
+		URL.createObjectURL = (blob) => (blob.text().then((text) => { window.saved = text }), 'blob:'), true)`)
+	tab.Click("dialog.trace .actions .quiet")
+	tab.WaitFor(`window.saved.startsWith('{"at":0.000,"dir":"from_client"')`)
+	checkQuiet(t, s, tab, http.StatusUnauthorized, http.StatusBadGateway)
 }
 
 // TestPageSignIn signs in on the page, after the provider has refused the login: with the admin
