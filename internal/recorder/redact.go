@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"regexp"
@@ -29,12 +30,12 @@ func redact(entries []Entry, texts bool) {
 	for i := range entries {
 		e := &entries[i]
 		protocol := e.Dir == ToServer || e.Dir == FromServer
-		var method wirejson.Value
+		var id, method wirejson.Value
 		if protocol {
-			wirejson.Value(e.Message).Pick(wirejson.Into("method", &method))
+			wirejson.Value(e.Message).Pick(wirejson.Into("id", &id), wirejson.Into("method", &method))
 		}
 		if e.Dir == ToServer && len(e.Message) > maxLine {
-			e.Message = fmt.Appendf(nil, `{"method":%s,"cut":%d}`, method, len(e.Message))
+			e.Message = fmt.Appendf(nil, `{"id":%s,"method":%s,"cut":%d}`, cmp.Or(string(id), "null"), cmp.Or(string(method), "null"), len(e.Message))
 		}
 		r.dir, r.line, r.ours = e.Dir, e.Message, i == 0 || e.Dir == Noted || e.Dir == End
 		r.failure = r.ours || e.Dir == FromServer && (method.Is("error") || method.Is("warning") || bytes.Contains(e.Message, []byte(`"error":{`)))
@@ -255,7 +256,7 @@ func stays(text []byte, start, end, keep int) bool {
 	case run == "e", run == "E": // of an exponent
 		return isDigit(before) && (isDigit(after) || after == '+' || after == '-')
 	case run == "" || isDigit(run[0]): // the status of an answer, or a time to wait
-		return run == "" || keep&failureWord != 0 && (len(run) == 3 && (run[0] == '4' || run[0] == '5') || after == 'm' || after == 's' || after == 'h')
+		return run == "" || keep&failureWord != 0 && (len(run) == 3 && (run[0] == '4' || run[0] == '5') || len(run) < 4 && strings.IndexByte("hms", after) >= 0)
 	}
 	return vocabulary[run]&tag != 0 && (strings.IndexByte("</>", before) >= 0 || before == '"' && (after == '"' || after == '\\'))
 }

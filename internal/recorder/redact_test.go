@@ -124,7 +124,9 @@ func cut(text string, size int) func(yield func(string) bool) {
 			to := from
 			for to < len(text) && to-from < size {
 				_, n := utf8.DecodeRuneInString(text[to:])
-				if text[to] == '\\' {
+				if strings.HasPrefix(text[to:], `\u`) {
+					n = 6
+				} else if text[to] == '\\' {
 					n = 2
 				}
 				to += n
@@ -190,32 +192,70 @@ func FuzzRedact(f *testing.F) {
 				t.Fatalf("%q of %q is in %s", part, secret, text[max(0, found-100):min(len(text), found+100)])
 			}
 		}
-		if len(kept) == 0 || strings.ContainsAny(secret, "\n") {
+		if len(kept) == 0 {
 			return
 		}
 		withTexts := planted(secret, int(size))
 		redact(withTexts, true)
 		for _, e := range withTexts {
-			for _, private := range []string{`"password":`, `"authorization":`, `"cwd":`} {
-				if rest, found := bytes.CutPrefix(e.Message, []byte(private)); found && bytes.Contains(rest, []byte(kept[0])) {
-					t.Fatalf("%s", e.Message)
+			for _, private := range []string{"password", "authorization", "cwd"} {
+				if found := wirejson.Quote(private) + ":" + wirejson.Quote(secret); strings.Contains(string(e.Message), found) {
+					t.Fatalf("with texts, %s is in %s", found, e.Message)
 				}
 			}
 		}
 	})
 }
 
-// secretParts returns the runs of letters and digits of a secret that are so long that none is there by chance.
+// TestRedactWithTexts checks what stays and what does not if texts are recorded.
+func TestRedactWithTexts(t *testing.T) {
+	entries := planted("Geheimnis", 3)
+	redact(entries, true)
+	text := string(format(entries))
+	for _, want := range []string{`"content":"Geheimnis"`, `"type":"text","text":"Geheimnis"`, `{\"query\":\"Geheimnis\"`, `data: {\"delta\":\"Geheimnis\"`, `401: Geheimnis`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	for _, not := range []string{`"cwd":"Geheimnis"`, `"password":"Geheimnis"`, `http://Geheimnis`, `/Geheimnis`, `"User-Agent":"Geheimnis"`, `"error":"Geheimnis"`} {
+		if strings.Contains(text, not) {
+			t.Errorf("%s was not masked", not)
+		}
+	}
+}
+
+// TestRedactLongLine checks that of a long line to the app-server only its size is left.
+func TestRedactLongLine(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"id":7,"method":"thread/inject_items","params":{"items":["` + strings.Repeat("a", maxLine) + `"]}}`: `{"id":7,"method":"thread/inject_items","cut":262207}`,
+		`{"result":"` + strings.Repeat("a", maxLine) + `"}`:                                                   `{"id":null,"method":null,"cut":262157}`,
+	} {
+		entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{}`)}, {Dir: ToServer, Message: json.RawMessage(line)}}
+		redact(entries, true)
+		if got := string(entries[1].Message); got != want {
+			t.Errorf("%.80s… became %.80s, want %s", line, got, want)
+		}
+	}
+}
+
+// secretParts returns the runs of letters and of digits of a secret that are so long that none is there by chance,
+// and that are no words of the vocabulary.
 func secretParts(secret string) (parts []string) {
-	for _, part := range strings.FieldsFunc(secret, func(c rune) bool { return c >= utf8.RuneSelf || !isLetter(byte(c)) && !isDigit(byte(c)) }) {
-		letters := strings.Trim(part, "0123456789")
-		known := false
-		for _, run := range strings.FieldsFunc(part, func(c rune) bool { return c < 'A' }) {
-			known = known || vocabulary[run] != 0 || vocabulary[strings.ToLower(run)] != 0 || strings.HasPrefix(run, "u") || strings.HasPrefix("use_tool", run)
+	for from := 0; from < len(secret); from++ {
+		is := isLetter
+		if isDigit(secret[from]) {
+			is = isDigit
 		}
-		if !known && (len(part) >= 8 || len(letters) >= 6) && strings.Trim(part, letters+"cdhjkpqvwxyz0") != "" && strings.Trim(part, "x") != "" {
-			parts = append(parts, part)
+		to := from
+		for to < len(secret) && is(secret[to]) {
+			to++
 		}
+		run := secret[from+tagPart([]byte(secret), from) : max(to, from+tagPart([]byte(secret), from))] // what may begin <use_tool stays
+		pseudonym := strings.Trim(strings.ToLower(run), letters) == ""
+		if len(run) >= 6 && !pseudonym && vocabulary[run]|vocabulary[strings.ToLower(run)] == 0 && strings.Trim(run, "0x") != "" {
+			parts = append(parts, run)
+		}
+		from = max(from, to-1)
 	}
 	return parts
 }
