@@ -188,14 +188,19 @@ var (
 )
 
 // helpPage matches a URL of OpenAI's web sites, since OpenAI's errors link to help pages there. It
-// also matches URLs of ChatGPT's back end, but withoutURLs does not keep those.
+// also matches URLs of ChatGPT's back end, but IsHelpPage does not.
 var helpPage = regexp.MustCompile(`^https://(?:(?:platform|help|status|developers)\.)?(?:openai|chatgpt)\.com(?:/[\w./#-]*)?$`)
+
+// IsHelpPage reports whether clients get a URL as it is, since it is of one of OpenAI's pages.
+func IsHelpPage(url string) bool {
+	return helpPage.MatchString(url) && !strings.Contains(url, "backend-api")
+}
 
 // withoutURLs replaces the URLs and network addresses in a text, since Codex's messages contain
 // addresses of the model's provider. It keeps the URLs of OpenAI's help pages.
 func withoutURLs(text string) string {
 	text = urls.ReplaceAllStringFunc(urlPhrase.ReplaceAllString(text, ""), func(url string) string {
-		if helpPage.MatchString(url) && !strings.Contains(url, "backend-api") {
+		if IsHelpPage(url) {
 			return url
 		}
 		return "[url]"

@@ -170,6 +170,9 @@ func (ex *exchange) endRecording(outcome *requestOutcome) {
 	for i := range turns {
 		turns[i] = usage.NewEntry(&outcome.turns[i])
 		turns[i].User = ""
+		for reason, n := range outcome.turns[i].Tools.Aborted {
+			ex.recording.Note(turns[i].Choice, "a begun tool block was no call", map[string]any{"reason": reason, "blocks": n})
+		}
 	}
 	ex.recording.End(code, turns)
 }

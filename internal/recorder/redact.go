@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/seal"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -150,12 +151,11 @@ func (r *redactor) masked(text string) []byte {
 
 // value masks the string of a key. Base64 stays base64, and that of a picture begins like one.
 func (r *redactor) value(key string, text []byte) {
-	keep, data, sealed := 0, text, seal.IsSealed(string(text[:min(len(text), 32)]))
-	if !bytes.ContainsAny(text, " \\") {
-		keep = word
-	}
-	if r.failure {
-		keep |= failureWord
+	keep, data, sealed := word, text, seal.IsSealed(string(text[:min(len(text), 32)]))
+	if bytes.ContainsAny(text, " \\") {
+		if keep = 0; r.failure { // not in ids, which are the same in all lines
+			keep = failureWord
+		}
 	}
 	if _, behind, ok := bytes.Cut(text, []byte("base64,")); ok {
 		data = behind
@@ -165,7 +165,9 @@ func (r *redactor) value(key string, text []byte) {
 		r.mask(text, always)
 	case r.raw && r.failure:
 		for _, part := range machineParts.FindAllIndex(text, -1) {
-			r.mask(text[part[0]:part[1]], failureWord|always)
+			if part := text[part[0]:part[1]]; !failures.IsHelpPage(string(part)) {
+				r.mask(part, failureWord|always)
+			}
 		}
 	case r.raw, r.texts && (key == "id" || key == "threadId"), r.ours && (key == "request_id" || key == "time" || key == "proto"):
 	case r.dir == FromServer && key == "delta":

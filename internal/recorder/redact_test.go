@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -309,5 +310,19 @@ func TestRedactSpeed(t *testing.T) {
 		if took > 5*time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
+	}
+}
+
+// TestRedactIDs checks that a thread has the same id in all lines, also in one about a failure, where some words and
+// numbers stay.
+func TestRedactIDs(t *testing.T) {
+	line := func(method string) Entry {
+		return Entry{Dir: FromServer, Message: json.RawMessage(`{"method":"` + method + `","params":{"threadId":"01a-4a02-401-to","message":"no"}}`)}
+	}
+	entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}, line("turn/started"), line("error")}
+	redact(entries, false)
+	id := func(e Entry) string { return string(regexp.MustCompile(`"threadId":"[^"]*"`).Find(e.Message)) }
+	if one, other := id(entries[1]), id(entries[2]); one != other {
+		t.Errorf("%s, and %s in an error", one, other)
 	}
 }
