@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
@@ -73,18 +72,18 @@ func TestTrace(t *testing.T) {
 		args, asked string
 		want        []string
 	}{
-		{"", "GET /codex/trace", []string{`req-1 .* \\x1b\[31mann\\t  key-1  /v1/chat/completions  1s +42 +codex_exited`, `recorded until .*: user bob, key \(any\), requests 3, texts false`}},
+		{"", "GET /codex/trace", []string{`req-1 .* \\x1b\[31mann\\t  key-1  /v1/chat/completions  1s +codex_exited`, `\(recorded\) +until .* bob .* requests: 3 +texts: false`}},
 		{"--json", "GET /codex/trace", []string{`^\{"recordings":`}},
 		{"req-1", "GET /codex/trace?id=req-1", []string{
 			"(?s)^req-1  .*  1s\ncodex_exited: Codex, or the connection to it, ended.",
 			`client   █ {67} +500µs   0 %`, `queue    █{21} {47} +300ms  30 %`, `codex    {21}█{4} {43} +50ms   5 %`, `model +█{39} +550ms  55 %`, `finish +█{7} +98ms   9 %`,
-			`\n     301ms     \+300ms note         starting\n`, `\[1\] a turn was started again with=\\x1b\[2Ja "new" thread\\n\\u202e\n`, `\n     902ms     \+542ms read         no more events: closed\n`,
+			`\n     301ms 0 note        starting \+300ms\n`, `1 note        a turn was started again with:.*\[2Ja .*new.* thread`, `\n     902ms 0 read        closed \+542ms\n`,
 		}},
 		{"req-1 --json", "GET /codex/trace?id=req-1", []string{"^" + regexp.QuoteMeta(recorded) + "$"}},
 		{file, "", []string{"codex_exited: Codex"}},
-		{"on --key k --user u --requests 3 --for 30m --texts", `POST /codex/trace {"key":"k","minutes":30,"requests":3,"texts":true,"user":"u"}`, []string{"^recorded until .*: user bob"}},
+		{"on --key k --user u --requests 3 --for 30m --texts", `POST /codex/trace {"key":"k","minutes":30,"requests":3,"texts":true,"user":"u"}`, []string{"recorded.* bob "}},
 		{"on", `POST /codex/trace {"key":"","minutes":60,"requests":10,"texts":false,"user":""}`, nil},
-		{"off", "DELETE /codex/trace", []string{"^$"}},
+		{"off", "DELETE /codex/trace", nil},
 	} {
 		*asked = nil
 		args := strings.Fields(c.args)
@@ -94,6 +93,9 @@ func TestTrace(t *testing.T) {
 		got, err := runTrace(append(args, "--address", address)...)
 		if err != nil || strings.Join(*asked, "\n") != c.asked {
 			t.Errorf("trace %s asks %q: %v", c.args, *asked, err)
+		}
+		if strings.ContainsAny(got, "\x1b\u202e") {
+			t.Errorf("trace %s obeys the client: %q", c.args, got)
 		}
 		for _, want := range c.want {
 			if !regexp.MustCompile(want).MatchString(got) {
@@ -131,10 +133,15 @@ func TestTraceColors(t *testing.T) {
 		writeTimeline(&plain, timeline, width, false)
 		writeTimeline(&colored, timeline, width, true)
 		escapes := regexp.MustCompile(`\x1b\[[0-9;]*m`)
-		if strings.Contains(plain.String(), "\x1b") || len(escapes.FindAllString(colored.String(), -1)) < 10 || escapes.ReplaceAllString(colored.String(), "") != plain.String() {
+		if strings.Contains(plain.String(), "\x1b") || len(escapes.FindAllString(colored.String(), -1)) < 8 || escapes.ReplaceAllString(colored.String(), "") != plain.String() {
 			t.Errorf("%d: plain\n%s\nwith colors\n%s", width, plain.String(), colored.String())
 		}
 	}
-	writeTimeline(io.Discard, recorder.NewTimeline(nil), 80, true)
-	writeTimeline(io.Discard, recorder.NewTimeline([]recorder.Entry{{At: recorder.Millis(time.Nanosecond)}}), 80, true)
+	for _, damaged := range []string{"", `{"at":0.000001}`, `{"at":1e300,"took":1e300,"dir":"to_client"}`, `{"at":-1e300,"took":5}`} {
+		entries, err := recorder.Parse([]byte(damaged))
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeTimeline(io.Discard, recorder.NewTimeline(entries), 80, true)
+	}
 }

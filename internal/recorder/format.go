@@ -59,7 +59,7 @@ func (m Millis) append(text []byte) []byte {
 // UnmarshalJSON implements [json.Unmarshaler].
 func (m *Millis) UnmarshalJSON(text []byte) error {
 	ms, err := strconv.ParseFloat(string(text), 64)
-	*m = Millis(ms * float64(time.Millisecond))
+	*m = Millis(min(max(ms, 0), 1e9) * float64(time.Millisecond)) // a file may have any number
 	return err
 }
 

@@ -49,7 +49,7 @@ func TestTraceCommand(t *testing.T) {
 	if times["model"] < delay*9/10 || times["codex"] == 0 {
 		t.Errorf("the times are %v:\n%s", times, text)
 	}
-	for _, want := range []string{`complete: The client got the whole answer`, `(?m)^model .*█.*ms +\d+ %$`, `a turn was started .*thread=(new|prepared)`, `(?m)end +complete$`} {
+	for _, want := range []string{`complete: The client got the whole answer`, `(?m)^model .*█.*ms +\d+ %$`, `a turn was started .*thread:(new|prepared)`, `0 end +complete`} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("the timeline has no %s:\n%s", want, text)
 		}
