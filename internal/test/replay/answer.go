@@ -2,14 +2,11 @@ package replay
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
@@ -25,7 +22,8 @@ type answer struct {
 var retryAfter = regexp.MustCompile(`"Retry-After":"\w+",?`)
 
 // answerIn returns the answer in a recording.
-func answerIn(entries []recorder.Entry) (a answer) {
+func answerIn(entries []recorder.Entry) *answer {
+	a := new(answer)
 	for _, e := range entries {
 		if e.Dir == recorder.ToClient {
 			a.status += retryAfter.ReplaceAllString(string(e.Message), "")
@@ -46,7 +44,7 @@ var vary = regexp.MustCompile(`\b(?:chatcmpl|resp|msg|rs|fc|call|toolu|conv|cmp|
 	`|codex-sealed-1\.[\w-]+`)
 
 // estimated matches the tokens at the beginning of a message. They are an estimate, also of what is sealed.
-var estimated = regexp.MustCompile(`("type":"message_start"[^\n]*?"input_tokens":)\d+`)
+var estimated = regexp.MustCompile(`(event: message_start\n[^\n]*?"input_tokens":)\d+`)
 
 // fixed returns a text without what varies: the k-th id becomes k, and a time or a sealed text its name.
 func fixed(text string) string {
@@ -96,96 +94,4 @@ func (a *answer) entryAt(at int) string {
 		}
 	}
 	return ""
-}
-
-// client is the client of a replay. It lets the server wait where the recorded client did.
-type client struct {
-	answer  answer // that was recorded
-	header  http.Header
-	written int
-	waited  int           // how many entries of the answer are complete
-	end     int           // their bytes
-	arrived chan struct{} // see eventsArrived
-	id      string        // of a response
-	body    *timedBody
-}
-
-func newClient(recorded answer) *client {
-	return &client{answer: recorded, header: make(http.Header), arrived: make(chan struct{})}
-}
-
-func (c *client) Header() http.Header { return c.header }
-
-func (c *client) WriteHeader(int) {}
-
-// Write takes bytes, after the time that the recorded client took for them.
-func (c *client) Write(p []byte) (int, error) {
-	c.written += len(p)
-	if found := responseID.FindSubmatch(p); c.id == "" && found != nil {
-		c.id = string(found[1])
-	}
-	return len(p), c.FlushError()
-}
-
-// FlushError implements the Flusher of [http.ResponseController]. The recorded client may have let the server wait
-// at the end of each entry.
-func (c *client) FlushError() error {
-	for ; c.waited < len(c.answer.writes); c.waited++ {
-		e := &c.answer.writes[c.waited]
-		if c.end+len(e.Text) > c.written {
-			break
-		}
-		c.end += len(e.Text)
-		if took := time.Duration(e.Took); took >= recorder.MinWait {
-			c.wait(took)
-		}
-	}
-	return nil
-}
-
-// rounding is more than the error of times in a recording.
-const rounding = 2 * time.Microsecond
-
-// wait waits for about a time: if events come at its end, they are there before.
-func (c *client) wait(took time.Duration) {
-	end := time.Now().Add(took)
-	late := time.NewTimer(took + rounding)
-	defer late.Stop()
-	for {
-		select {
-		case <-late.C:
-			return
-		case <-c.arrived:
-			if time.Until(end) <= rounding {
-				return
-			}
-		}
-	}
-}
-
-// eventsArrived ends a wait that is about to end.
-func (c *client) eventsArrived() {
-	select {
-	case c.arrived <- struct{}{}:
-	default:
-	}
-}
-
-var responseID = regexp.MustCompile(`"id":"(resp_[^"]+)"`)
-
-// cancel cancels the response.
-func (c *client) cancel(g *gateway.Gateway) {
-	r, _ := http.NewRequest(http.MethodPost, "http://replay/v1/responses/cancel", http.NoBody)
-	g.Serve(gateway.Find("/v1/responses/*/cancel"), newClient(answer{}), r, c.id)
-}
-
-// SetWriteDeadline is called if a write takes too long.
-func (c *client) SetWriteDeadline(time.Time) error { return nil }
-
-// SetReadDeadline ends the reading of the body if it has passed.
-func (c *client) SetReadDeadline(at time.Time) error {
-	if c.body != nil && !at.IsZero() && !at.After(time.Now()) {
-		c.body.expire()
-	}
-	return nil
 }

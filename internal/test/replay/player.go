@@ -45,6 +45,12 @@ type liveTurn struct {
 	interrupted     bool
 }
 
+func newPlayer(s *script, transcripts *fakecodex.Transcripts) *player {
+	p := &player{script: s, transcripts: transcripts, client: newClient(s.answer), choices: make(map[string]int), turns: make(map[int][]*liveTurn)}
+	p.first = p.process()
+	return p
+}
+
 // process starts an app-server.
 func (p *player) process() *appserver.Process {
 	var process *appserver.Process

@@ -28,7 +28,7 @@ type script struct {
 	actions  []action // of the app-server, in the order in which they are due
 	windows  []appserver.Model
 	failures map[string]string // by method: the error with which calls are refused; empty: they get no answer
-	answer   answer
+	answer   *answer
 	guess    string // why a difference says nothing; empty: it does
 	code     string // of the error; empty: the request has not failed
 	end      time.Duration
@@ -109,6 +109,9 @@ func read(entries []recorder.Entry) (*script, error) {
 	slices.SortStableFunc(r.actions, func(a, b action) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.order, b.order)) })
 	if strings.Contains(r.answer.status, `"status":499`) { // the client has seen nothing of the turns
 		r.actions = slices.DeleteFunc(r.actions, func(a action) bool { return !a.answer })
+	}
+	if len(r.turns) > 1 && r.options.Keepalive < 2*time.Second {
+		r.guess = "of several choices, the one that wrote first decides whether keepalives come within two seconds"
 	}
 	r.fitWindow(r.head.Texts)
 	return r.script, nil
