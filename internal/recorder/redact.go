@@ -300,7 +300,7 @@ func (r *redactor) pseudonym(run []byte) {
 				drawn[i] = '1' + byte(n%9)
 			}
 		}
-		if known = string(drawn); try == 8 || !r.taken[known] && vocabulary[known] == 0 {
+		if known = string(drawn); try == 64 || !r.taken[known] && vocabulary[known] == 0 {
 			ok, r.taken[known], r.pseudonyms[string(run)] = true, true, known
 		}
 	}

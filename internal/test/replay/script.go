@@ -49,8 +49,9 @@ type action struct {
 type recordedTurn struct {
 	choice, index int // index is how many turns of the choice come before it
 	thread, id    string
-	request       string        // the id of turn/start; empty: the turn waited for the results of calls
-	answered      time.Duration // when turn/start was answered
+	ids           map[string]int // how many lines have an id, if the id is not known otherwise
+	request       string         // the id of turn/start; empty: the turn waited for the results of calls
+	answered      time.Duration  // when turn/start was answered
 	isAnswered    bool
 	used          codexrpc.Usage
 	failed        bool
@@ -174,7 +175,7 @@ func (r *reading) sent(choice int, at time.Duration, m gjson.Result) {
 	case method != "" && method != "turn/interrupt" && method != "thread/unsubscribe":
 		r.calls[choice] = &call{id: m.Get("id").Raw, method: method}
 	case method == "" && r.current(choice) == nil: // the result of a call for which a kept turn waited
-		t := &recordedTurn{answered: at, isAnswered: true}
+		t := &recordedTurn{ids: make(map[string]int), answered: at, isAnswered: true}
 		r.start(choice, t)
 		t.actions = []action{{due: at, order: r.order, turn: t, answer: true}}
 	}
@@ -198,7 +199,12 @@ func (r *reading) got(choice int, at time.Duration, m gjson.Result) {
 	if t == nil || t.thread != "" && thread != "" && thread != t.thread {
 		return
 	}
-	t.thread, t.id = cmp.Or(t.thread, thread), cmp.Or(t.id, m.Get("params.turnId").Str, m.Get("params.turn.id").Str)
+	t.thread = cmp.Or(t.thread, thread)
+	if id := cmp.Or(m.Get("params.turnId").Str, m.Get("params.turn.id").Str); t.request == "" {
+		if t.ids[id]++; t.ids[id] > t.ids[t.id] { // lines of other turns may be among them
+			t.id = id
+		}
+	}
 	t.lines++
 	t.actions = append(t.actions, action{due: at, order: r.order, turn: t, line: m.Raw})
 	if method != "turn/started" && method != "item/tool/call" { // those are no events, which are read
