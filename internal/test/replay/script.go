@@ -161,9 +161,14 @@ func (r *reading) current(choice int) *recordedTurn {
 	return nil
 }
 
+// start adds a turn, in place of one that was asked for in vain.
 func (r *reading) start(choice int, t *recordedTurn) {
 	t.choice = choice
-	r.turns[choice] = append(r.turns[choice], t)
+	all := r.turns[choice]
+	if last := r.current(choice); last != nil && !last.isAnswered {
+		all = all[:len(all)-1]
+	}
+	r.turns[choice] = append(all, t)
 }
 
 // sent reads a line to the app-server.
@@ -248,7 +253,7 @@ func (r *reading) noted(e *recorder.Entry, m gjson.Result) {
 		_ = json.Unmarshal([]byte(m.Get("used_before").Raw), &t.used) // zero if it is missing
 	case "a turn was started again":
 		all := r.turns[e.Choice]
-		if last := len(all) - 2; last >= 0 && (all[last].failed || !all[last].isAnswered) {
+		if last := len(all) - 2; last >= 0 && all[last].failed {
 			if before := all[last]; r.wrote >= 0 && r.wrote < t.answered { // the header was due after the first start
 				for i := range t.actions {
 					if t.actions[i].answer {
