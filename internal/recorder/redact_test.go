@@ -218,10 +218,65 @@ func TestRedactWithTexts(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	for _, not := range []string{`"cwd":"Geheimnis"`, `"password":"Geheimnis"`, `http://Geheimnis`, `/Geheimnis`, `"User-Agent":"Geheimnis"`, `"error":"Geheimnis"`} {
+	for _, not := range []string{`"baseInstructions":"Geheimnis"`, `"path":"Geheimnis"`, `"cwd":"Geheimnis"`, `"password":"Geheimnis"`, `http://Geheimnis`, `/Geheimnis`, `"User-Agent":"Geheimnis"`, `"error":"Geheimnis"`} {
 		if strings.Contains(text, not) {
 			t.Errorf("%s was not masked", not)
 		}
+	}
+}
+
+// TestRedactRules checks what stays and what does not, rule by rule.
+func TestRedactRules(t *testing.T) {
+	png := "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" + strings.Repeat("Geheimnis", 4)
+	for name, c := range map[string]struct {
+		Entry
+		stays, not []string
+	}{
+		"a word":         {Entry{Dir: FromClient, Message: json.RawMessage(`{"role":"system","content":"system user"}`)}, []string{`"role":"system"`, `"content"`}, []string{"system user"}},
+		"a model":        {Entry{Dir: FromClient, Message: json.RawMessage(`{"model":"gpt-5.6-sol","parent":"gpt-5.6-sol"}`)}, []string{`"model":"gpt-5.6-sol"`}, []string{`"parent"`, `:"gpt-5.6-sol"}`}},
+		"a path":         {Entry{Dir: FromServer, Message: json.RawMessage(`{"result":{"path":"/Users/ada/x","id":"resp_68ab"}}`)}, []string{`"path":"/`, `"id":"resp_`}, []string{"ada", "Users", "68ab"}},
+		"numbers":        {Entry{Dir: FromServer, Message: json.RawMessage(`{"index":1234567,"pin":7654321,"usage":{"totalTokens":89}}`)}, []string{"1234567", `"totalTokens":89`}, []string{"7654321", "pin"}},
+		"a list":         {Entry{Dir: FromServer, Message: json.RawMessage(`{"pin":[{"index":1},7654321]}`)}, []string{`"index":1}`}, []string{"7654321"}},
+		"arguments":      {Entry{Dir: FromServer, Message: json.RawMessage(`{"arguments":{"index":1234567,"query":{"status":7654321}},"index":12}`)}, []string{`"query"`, `"index":12}`}, []string{"1234567", "7654321", "status"}},
+		"JSON in a text": {Entry{Dir: FromServer, Message: json.RawMessage(`{"arguments":"{\"query\":\"a\\nb c\",\"x\":true,\"n\":1.5e+7}"}`)}, []string{`{\"query\":\"`, `\\n`, ":true,", "e+"}, []string{"b c"}},
+		"escapes":        {Entry{Dir: FromClient, Message: json.RawMessage(`{"content":"\u0053\u00e9\ud83d\ude00 \u000a\u0020\u2028"}`)}, []string{`\u4e2d\u4e2d\u4e2d\u4e2d \u000a\u0020\u2028`}, nil},
+		"other letters":  {Entry{Dir: FromClient, Message: json.RawMessage(`{"content":"ß漢😀 ¿"}`)}, []string{`"é中𝐱 é"`}, nil},
+		"a failure":      {Entry{Dir: FromServer, Message: json.RawMessage(`{"method":"error","params":{"error":{"message":"Status 429 from 10.1.2.3: try again in 11ms or 41000234567s, 4291"}}}`)}, []string{"Status 429 from ", ": try again in 11ms or "}, []string{"10.1.2.3", "41000234567", "4291"}},
+		"an image":       {Entry{Dir: FromClient, Message: json.RawMessage(`{"url":"data:image/png;base64,` + png + `"}`)}, []string{"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"}, []string{"Geheimnis"}},
+		"no image":       {Entry{Dir: FromClient, Message: json.RawMessage(`{"url":"data:Geheimnis;base64,` + png + `"}`)}, nil, []string{"Geheimnis"}},
+		"a sealed text":  {Entry{Dir: FromClient, Message: json.RawMessage(`{"encrypted_content":"codex-sealed-1.Geheimnis"}`)}, []string{`"codex-sealed-1.`}, []string{"Geheimnis"}},
+		"a note":         {Entry{Dir: Noted, Note: "x", Message: json.RawMessage(`{"request_id":"Abc-1","error":"dial /run/ada: refused"}`)}, []string{`"request_id":"Abc-1"`, "refused"}, []string{"ada"}},
+		"an event":       {Entry{Dir: ToClient, Text: "event: response.created\ndata: {\"type\":\"message\",\"index\":12}\n\ndata: [DONE]\n\n: keepalive\n\n"}, []string{"event: response.created\ndata: {\"type\":\"xxxxxxx\",\"index\":12}\n\ndata: [DONE]\n\n: keepalive"}, nil},
+		"half an event":  {Entry{Dir: ToClient, Text: "data: {\"index\":12\n7654321 Geheimnis"}, []string{`"index":12`}, []string{"7654321", "Geheimnis"}},
+	} {
+		entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{}`)}, c.Entry}
+		redact(entries, false)
+		got := string(entries[1].Message) + entries[1].Text
+		for _, want := range c.stays {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s has no %s", name, got, want)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(got, not) {
+				t.Errorf("%s: %s has %s", name, got, not)
+			}
+		}
+	}
+}
+
+// TestPseudonyms checks that different words have different pseudonyms.
+func TestPseudonyms(t *testing.T) {
+	var body strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&body, "b%c%c ", 'a'+i%20, 'a'+i/20)
+	}
+	entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{}`)}, {Dir: FromClient, Text: body.String()}}
+	redact(entries, false)
+	words := strings.Fields(entries[1].Text)
+	slices.Sort(words)
+	if n := len(slices.Compact(words)); n < 395 {
+		t.Errorf("400 words have %d pseudonyms", n)
 	}
 }
 
