@@ -95,7 +95,7 @@ func TestDeleteWhileStored(t *testing.T) {
 		kept := objects.NewStore(engine, discard())
 		g, _ := storeGateway(kept)
 		form, _ := keepResponse(t, g, `{"model":"m","input":"x","stream":true}`)
-		_, end := form.track(t.Context())
+		_, end := g.objects.Running.Begin(t.Context(), form.runningResponse())
 		var saved sync.WaitGroup
 		saved.Go(func() { form.save(api.Record{Response: json.RawMessage("{}")}) })
 		<-engine.begun

@@ -59,16 +59,6 @@ func (a *keptResponse) answer(decoded api.Request, start api.Start, options *tur
 	return answer
 }
 
-// track makes a streamed or background response known to other requests until end is called. (The client
-// gets the id of any other response only at its end.) A request that deletes or cancels the response
-// cancels the returned context.
-func (a *keptResponse) track(ctx context.Context) (_ context.Context, end func()) {
-	if a == nil || !a.q.Stream && !a.q.Background {
-		return ctx, func() {}
-	}
-	return a.g.objects.Running.Begin(ctx, a.runningResponse())
-}
-
 // runningResponse returns the response as other requests see it before its end.
 func (a *keptResponse) runningResponse() objects.Response {
 	return objects.Response{ID: a.meta.ID, Entry: a.entry, Stored: a.q.Store, Size: a.meta.InProgressSize(), InProgress: a.meta.InProgress}

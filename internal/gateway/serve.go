@@ -157,9 +157,14 @@ func (g *Gateway) handle(ex *exchange, of *api.API, decode api.Turn) requestOutc
 	return g.respond(ctx, run, g.newResponder(ex, req))
 }
 
-// turnContext returns the turns' context. It is cancelled if a client deletes or cancels the response.
+// turnContext returns the turns' context. It makes a streamed or background response known to other requests until
+// the exchange is closed: if one of them deletes or cancels the response, the context is cancelled. (The client
+// gets the id of any other response only at its end.)
 func (ex *exchange) turnContext(a *keptResponse) context.Context {
-	ctx, end := a.track(ex.ctx)
+	if a == nil || !a.q.Stream && !a.q.Background {
+		return ex.ctx
+	}
+	ctx, end := a.g.objects.Running.Begin(ex.ctx, a.runningResponse())
 	ex.releaseOnClose(releaseFunc(end))
 	return ctx
 }

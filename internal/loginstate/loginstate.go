@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -61,8 +62,8 @@ type Login struct {
 	// silence is how long turns have waited in total for a sign of the model before they were given
 	// up, see GiveUp. It is 0 again after an answer of the provider.
 	silence  time.Duration
-	answers  int64  // see Answers
-	onChange func() // called without the lock after each change of the state, the cause or resetsAt; may be nil
+	answers  atomic.Int64 // see Answers
+	onChange func()       // called without the lock after each change of the state, the cause or resetsAt; may be nil
 }
 
 // rest says why a login, or one of its meters, is not used for a while.
@@ -258,17 +259,13 @@ func (l *Login) Worked(model string) {
 		l.setState(Fine, "", nil, time.Time{})
 		delete(l.spent, l.meterOf(model))
 		l.failuresInRow, l.silence = 0, 0
-		l.answers++
+		l.answers.Add(1)
 		l.models.work(model)
 	})
 }
 
 // Answers returns how many turns the provider has answered.
-func (l *Login) Answers() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.answers
-}
+func (l *Login) Answers() int64 { return l.answers.Load() }
 
 // SignIn records that an app-server was started with a new login, in place of a refused or missing login.
 // One turn tries the new login first. If the state is Fine, a turn has already succeeded with the new

@@ -114,7 +114,10 @@ type member struct {
 func (m *member) acquire() *Process {
 	return m.configuration.supervisor.processes.acquire(m.key, func() *Process {
 		p := newProcess(m)
-		p.start()
+		p.events = make(chan event, maxEvents)
+		p.SetObserver(p.observe)
+		go p.emitEvents(p.events)
+		p.Start()
 		return p
 	})
 }

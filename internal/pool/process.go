@@ -66,13 +66,6 @@ func (p *Process) LoginID() string {
 	return p.id
 }
 
-func (p *Process) start() {
-	p.events = make(chan event, maxEvents)
-	p.SetObserver(p.observe)
-	go p.emitEvents(p.events)
-	p.Start()
-}
-
 func (p *Process) isMemoryScarce() bool {
 	limit := p.creator.cfg.MaxMemory
 	return limit > 0 && p.Status().Memory > limit/2
@@ -125,7 +118,7 @@ func (p *Process) applySettings(m *member) {
 	p.Conversations.SetLimits(m.threadLimits)
 }
 
-// end undoes newProcess and start.
+// end undoes what acquire does for the first reference.
 func (p *Process) end() {
 	p.Stop()
 	p.Conversations.Close()
