@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,11 +51,10 @@ func TestRecording(t *testing.T) {
 func recordingOf(t *testing.T, r *recorder.Recorder, id string) []recorder.Entry {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
-		if found := r.Find(id, func(string) bool { return true }); found != nil {
-			entries, err := recorder.Parse(found.Text())
-			if err != nil {
-				t.Fatal(err)
-			}
+		all := r.List(func(string) bool { return true }).Recordings
+		if i := slices.IndexFunc(all, func(rec *recorder.Recording) bool { return rec.ID == id }); i >= 0 {
+			entries, err := recorder.Parse(all[i].Text())
+			must.OK(t, err)
 			return entries
 		}
 	}

@@ -240,18 +240,6 @@ func (r *Recorder) List(visible func(user string) bool) List {
 	return list
 }
 
-// Find returns the newest recording of a request of the users for which visible returns true, or nil.
-func (r *Recorder) Find(id string, visible func(user string) bool) *Recording {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, rec := range slices.Backward(r.ring) {
-		if rec.ID == id && visible(rec.User) {
-			return rec
-		}
-	}
-	return nil
-}
-
 // causeOf says in a word why no more events of a turn will come.
 func causeOf(err error) string {
 	switch {
