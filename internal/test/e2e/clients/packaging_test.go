@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 func exampleFile(t *testing.T, path string) string {
@@ -116,19 +117,31 @@ func TestExampleIsLocal(t *testing.T) {
 // TestSmoke runs the smoke check against a server that works, and against such as do not.
 func TestSmoke(t *testing.T) {
 	s := e2e.NewSite(t, "api_key k")
+	admin := s.WithAdmin(s.Caddyfile("api_key k"))
+	s.WaitReady()
 	for name, c := range map[string]struct {
 		url, key, want string
-		ok             bool
+		ok, recorded   bool
 	}{
-		"works":        {s.URL, "k", "two calls of a tool, and an answer to their results", true},
-		"with /v1":     {s.URL + "/v1/", "k", "all is well", true},
-		"wrong key":    {s.URL, "x", "models: status 401", false},
-		"nobody there": {"http://" + e2e.FreeAddr(t), "k", "health: no answer", false},
-		"another path": {s.URL + "/other", "k", "health: status 404", false},
+		"works":        {s.URL, "k", "two calls of a tool, and an answer to their results", true, false},
+		"recorded":     {s.URL, "k", "-results ", true, true},
+		"with /v1":     {s.URL + "/v1/", "k", "all is well", true, false},
+		"wrong key":    {s.URL, "x", "models: status 401", false, false},
+		"nobody there": {"http://" + e2e.FreeAddr(t), "k", "health: no answer", false, false},
+		"another path": {s.URL + "/other", "k", "health: status 404", false, false},
+		"a failure":    {s.URL, "k", "content_policy_violation: ", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(e2e.Context(t), "../../../../scripts/smoke", c.url)
-			cmd.Env = append(os.Environ(), "KEY="+c.key, "MODEL=")
+			cmd.Env = append(os.Environ(), "KEY="+c.key, "MODEL=", "ADMIN=")
+			if c.recorded {
+				cmd.Env = append(cmd.Env, "ADMIN="+admin.Addr, "CADDY="+e2e.BuiltCaddy(t))
+			}
+			if name == "a failure" {
+				defer s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+					return scriptedmodel.Script{End: scriptedmodel.Failed{Code: "cyber_policy"}}, true
+				})()
+			}
 			out, err := cmd.CombinedOutput()
 			if (err == nil) != c.ok || !strings.Contains(string(out), c.want) {
 				t.Errorf("%v: %s", err, out)
