@@ -44,15 +44,18 @@ func redact(entries []Entry, texts bool) {
 		if e.Dir != Parts {
 			r.json(e.Message)
 		}
+		text := []byte(e.Text)
 		if e.Dir == ToClient {
-			out = append(out, e.Text...)
-		} else {
-			e.Text = string(r.masked(e.Text))
+			out = append(out, text...)
+			continue
 		}
+		r.value("", text)
+		e.Text = string(text)
 	}
 	*r = redactor{texts: texts, dir: FromServer, seed: r.seed, pseudonyms: r.pseudonyms, taken: r.taken, deltas: r.deltas}
 	for _, pieces := range r.deltas { // of which words may be cut
-		text := r.masked(string(bytes.Join(pieces, nil)))
+		text := bytes.Join(pieces, nil)
+		r.value("", text)
 		for _, piece := range pieces {
 			text = text[copy(piece, text):]
 		}
@@ -114,7 +117,7 @@ func (r *redactor) json(text []byte) {
 			i = min(i, len(text))
 			value := text[start+1 : i]
 			i = min(i+1, len(text))
-			if rest := bytes.TrimLeft(text[i:min(i+8, len(text))], " "); len(rest) == 0 || rest[0] != ':' {
+			if rest := bytes.TrimLeft(text[i:], " \t\r\n"); len(rest) == 0 || rest[0] != ':' {
 				r.value(key, value)
 			} else if key = string(value); inside == 0 && vocabulary[key] == 0 {
 				r.mask(value, word)
@@ -141,12 +144,6 @@ func (r *redactor) json(text []byte) {
 			r.mask(text[start:i], word|number)
 		}
 	}
-}
-
-func (r *redactor) masked(text string) []byte {
-	b := []byte(text)
-	r.value("", b)
-	return b
 }
 
 // value masks the string of a key. Base64 stays base64, and that of a picture begins like one.
@@ -208,26 +205,21 @@ func (r *redactor) mask(text []byte, keep int) {
 		case isLetter(b) || isDigit(b):
 			for ; i < len(text) && (isLetter(text[i]) || isDigit(text[i])); i++ {
 			}
-			switch {
-			case vocabulary[string(text[start:i])]&keep&word != 0:
-			case !in:
+			if vocabulary[string(text[start:i])]&keep&word != 0 {
+				continue
+			}
+			if !in {
 				copy(text[start:i], bytes.Repeat([]byte("x"), i-start))
-			default:
-				i = r.maskRun(text, start, keep)
+				continue
+			}
+			start += tagPart(text, start)
+			for i = start; i < len(text) && (isLetter(text[i]) && isLetter(text[start]) || isDigit(text[i]) && isDigit(text[start])); i++ {
+			}
+			if !stays(text, start, i, keep) {
+				r.pseudonym(text[start:i])
 			}
 		}
 	}
-}
-
-// maskRun masks the run of letters or of digits at start, and returns its end.
-func (r *redactor) maskRun(text []byte, start, keep int) (end int) {
-	start += tagPart(text, start)
-	for end = start; end < len(text) && (isLetter(text[end]) && isLetter(text[start]) || isDigit(text[end]) && isDigit(text[start])); end++ {
-	}
-	if !stays(text, start, end, keep) {
-		r.pseudonym(text[start:end])
-	}
-	return end
 }
 
 // tagPart returns how many bytes at start begin the name of a tag <use_tool> or </use_tool>: what reads blocks holds

@@ -237,6 +237,7 @@ func TestRedactRules(t *testing.T) {
 		"a path":         {Entry{Dir: FromServer, Message: json.RawMessage(`{"result":{"path":"/Users/ada/x","id":"resp_68ab"}}`)}, []string{`"path":"/`, `"id":"resp_`}, []string{"ada", "Users", "68ab"}},
 		"numbers":        {Entry{Dir: FromServer, Message: json.RawMessage(`{"index":1234567,"pin":7654321,"usage":{"totalTokens":89}}`)}, []string{"1234567", `"totalTokens":89`}, []string{"7654321", "pin"}},
 		"a list":         {Entry{Dir: FromServer, Message: json.RawMessage(`{"pin":[{"index":1},7654321]}`)}, []string{`"index":1}`}, []string{"7654321"}},
+		"white space":    {Entry{Dir: FromClient, Message: json.RawMessage("{\"index\":12,\"pin\" \t         \n:7654321,\"pin\":7654322}")}, []string{`"index":12`}, []string{"765432", "pin"}},
 		"arguments":      {Entry{Dir: FromServer, Message: json.RawMessage(`{"arguments":{"index":1234567,"query":{"status":7654321}},"index":12}`)}, []string{`"query"`, `"index":12}`}, []string{"1234567", "7654321", "status"}},
 		"JSON in a text": {Entry{Dir: FromServer, Message: json.RawMessage(`{"arguments":"{\"query\":\"a\\nb c\",\"x\":true,\"n\":1.5e+7}"}`)}, []string{`{\"query\":\"`, `\\n`, ":true,", "e+"}, []string{"b c"}},
 		"escapes":        {Entry{Dir: FromClient, Message: json.RawMessage(`{"content":"\u0053\u00e9\ud83d\ude00 \u000a\u0020\u2028"}`)}, []string{`\u4e2d\u4e2d\u4e2d\u4e2d \u000a\u0020\u2028`}, nil},
