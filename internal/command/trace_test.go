@@ -77,7 +77,7 @@ func TestTrace(t *testing.T) {
 		{"req-1", "GET /codex/trace?id=req-1", []string{
 			"(?s)^req-1  .*  1s\ncodex_exited: Codex, or the connection to it, ended.",
 			`client   █ {67} +500µs   0 %`, `queue    █{21} {47} +300ms  30 %`, `codex    {21}█{4} {43} +50ms   5 %`, `model +█{39} +550ms  55 %`, `finish +█{7} +98ms   9 %`,
-			`\n     301ms 0 note        starting \+300ms\n`, `1 note        a turn was started again with:.*\[2Ja .*new.* thread`, `\n     902ms 0 read        closed \+542ms\n`,
+			`\n     301ms 0 note        starting \+300ms\n`, `1 note        a turn was started again with:.*\[2Ja .*new.* thread`, `\n     902ms 0 read        no more events: closed \+542ms\n`,
 		}},
 		{"req-1 --json", "GET /codex/trace?id=req-1", []string{"^" + regexp.QuoteMeta(recorded) + "$"}},
 		{file, "", []string{"codex_exited: Codex"}},

@@ -125,6 +125,8 @@ func (t *Timeline) add(e *Entry, l *line) {
 		return // only replays need it
 	}
 	switch e.Dir {
+	case Read:
+		text = "no more events: " + text
 	case FromClient:
 		if text = fmt.Sprintf("body, %d bytes", len(e.Message)+len(e.Text)); len(t.Rows) == 0 {
 			_ = json.Unmarshal(e.Message, &t.Head)
@@ -139,6 +141,8 @@ func (t *Timeline) add(e *Entry, l *line) {
 	case ToClient:
 		if run = "written"; e.Message != nil {
 			text, run = fmt.Sprint("status ", l.Status), ""
+		} else if time.Duration(e.Took) >= MinWait {
+			text, run = fmt.Sprintf("written, %d bytes; the client let this wait %v", size, e.Took), ""
 		}
 	case Noted:
 		details, _, _ := strings.Cut(string(e.Message), `,"used_before"`) // which is for replays

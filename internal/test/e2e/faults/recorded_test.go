@@ -60,7 +60,7 @@ var recordedFaults = []recordedFault{
 		header.Set("X-Proxy-Output-Mode", e2e.ModeXML)
 		prompt := "chunk=9; verbatim:Half <use_tool><name>a<use_tool><name>localSearch</name><query>of it</query></use_tool>"
 		s.Post(e2e.ChatBody(prompt, e2e.Fields{"stream": true, "tools": []any{e2e.Tool("localSearch")}}), header)
-	}, "", "a begun tool block was no call blocks=1 reason=nested"},
+	}, "", "a begun tool block was no call blocks:1,reason:nested"},
 	{"a picture", func(s *e2e.Site, header http.Header) {
 		content := []any{e2e.Fields{"type": "text", "text": "say:Half of it."}, e2e.Fields{"type": "image_url", "image_url": e2e.Fields{"url": "data:image/png;base64," + planbackend.MadePicture}}}
 		s.Post(e2e.EncodeJSON(e2e.Fields{"model": "gpt-5.5", "messages": []any{e2e.UserMessage(content)}}), header)
@@ -71,7 +71,7 @@ var recordedFaults = []recordedFault{
 			return scriptedmodel.Script{Output: []scriptedmodel.Output{call}}, true
 		})()
 		s.Call(http.MethodPost, "/v1/images/generations", e2e.Fields{"prompt": "Half a cat"}, header)
-	}, "", "picture finish"},
+	}, "", "item/completed imageGeneration"},
 	{"an outage", func(s *e2e.Site, header http.Header) {
 		s.Plan.Fail(planbackend.All, planbackend.Down())
 		s.Plan.Cut()
