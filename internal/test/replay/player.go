@@ -95,6 +95,8 @@ func (p *player) call(t *liveTurn, method string, params gjson.Result) bool {
 		t.send(`{"id":` + t.request + `,"error":` + failure + `}`)
 	case fails && p.script.code == "codex_exited":
 		t.die()
+	case fails && p.script.code == "codex_unresponsive":
+		t.hang()
 	case fails:
 	case method == "thread/start":
 		p.threads++
@@ -170,8 +172,8 @@ func (t *liveTurn) do(actions []action) {
 	var lines []string
 	for i := range actions {
 		a := &actions[i]
-		if in := t.process.Ready(); a.hung && in != nil {
-			in.Conn().Fail(fmt.Errorf("%w: it was silent for 12s", codexrpc.ErrUnresponsive))
+		if a.hung {
+			t.hang()
 			return
 		}
 		if a.line == "" && !a.answer {
@@ -184,6 +186,13 @@ func (t *liveTurn) do(actions []action) {
 	}
 	if len(lines) > 0 {
 		t.send(strings.Join(lines, "\n"))
+	}
+}
+
+// hang ends the connection as if the app-server had not answered.
+func (t *liveTurn) hang() {
+	if in := t.process.Ready(); in != nil {
+		in.Conn().Fail(fmt.Errorf("%w: it was silent for 12s", codexrpc.ErrUnresponsive))
 	}
 }
 

@@ -26,6 +26,9 @@ import (
 // ErrUnjudged is wrapped by errors that say why a recording cannot be replayed.
 var ErrUnjudged = errors.New("this recording cannot be replayed")
 
+// webSocket is the protocol in the head of a request that came over a WebSocket.
+const webSocket = "WebSocket"
+
 // longest bounds the virtual time of a replay.
 const longest = 3 * time.Hour
 
@@ -89,6 +92,10 @@ func (s *script) serve(p *player) (got *answer, difference string, err error) {
 	p.client.body = body
 	var serving sync.WaitGroup
 	serving.Go(func() {
+		if s.head.Proto == webSocket {
+			serveSocket(ctx, g, route, r, body.rest)
+			return
+		}
 		defer func() { _ = recover() }() // of http.ErrAbortHandler
 		g.Serve(route, p.client, r, args...)
 	})
@@ -142,8 +149,6 @@ func (s *script) judge() error {
 		return errors.New("the recording is not complete, since the exchange was too large")
 	case bytes.ContainsRune(s.body, utf8.RuneError):
 		return errors.New("its body has bytes that are not UTF-8")
-	case s.head.Proto == "WebSocket":
-		return errors.New("it came over a WebSocket")
 	}
 	if route, _ := s.route(); route == nil {
 		return fmt.Errorf("there is no route %s", s.head.Path)

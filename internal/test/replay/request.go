@@ -30,7 +30,7 @@ func (s *script) request(ctx context.Context, route *gateway.Route, arrived time
 	}
 	body := &timedBody{
 		ctx: ctx, rest: s.bodyNow(), arrived: arrived, took: s.bodyAt, expired: make(chan struct{}),
-		cut: len(s.actions) == 0 && (s.clientLeft() || s.code == "request_timeout" || s.code == "server_shutting_down"), // perhaps
+		cut: !s.asked && (s.clientLeft() || s.code == "request_timeout" || s.code == "server_shutting_down"), // perhaps
 	}
 	body.size = len(body.rest)
 	r, err := http.NewRequestWithContext(ctx, s.head.Method, "http://replay"+s.head.Path, body)
@@ -58,7 +58,7 @@ func (s *script) bodyNow() []byte {
 	if !s.head.Texts {
 		body = pictures.ReplaceAll(body, []byte("data:image/png;base64,"+picture))
 	}
-	if len(s.actions) > 0 { // otherwise a summary may be the mistake in the request
+	if s.asked { // otherwise a summary may be the mistake in the request
 		body = sealed.ReplaceAllFunc(body, reseal)
 	}
 	return body

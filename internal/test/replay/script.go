@@ -29,6 +29,7 @@ type script struct {
 	windows  []appserver.Model
 	failures map[string]string // by method: the error with which calls are refused; empty: they get no answer
 	answer   *answer
+	asked    bool   // the model was asked
 	guess    string // why a difference says nothing; empty: it does
 	code     string // of the error; empty: the request has not failed
 	end      time.Duration
@@ -101,6 +102,7 @@ func read(entries []recorder.Entry) (*script, error) {
 			r.failures[last.method] = last.failure
 		}
 	}
+	r.asked = len(r.turns) > 0
 	for _, turns := range r.turns {
 		for i, t := range turns {
 			t.index = i
