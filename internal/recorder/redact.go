@@ -205,7 +205,7 @@ func (r *redactor) mask(text []byte, keep int) {
 		case isLetter(b) || isDigit(b):
 			for ; i < len(text) && (isLetter(text[i]) || isDigit(text[i])); i++ {
 			}
-			if vocabulary[string(text[start:i])]&keep&word != 0 {
+			if keep&word != 0 && vocabulary[string(text[start:i])]&word != 0 {
 				continue
 			}
 			if !in {
@@ -237,7 +237,7 @@ func tagPart(text []byte, start int) (n int) {
 
 // stays reports whether a run of letters or digits stays in what comes in.
 func stays(text []byte, start, end, keep int) bool {
-	run, before, after := string(text[start:end]), byte(' '), byte(' ')
+	run, before, after := wirejson.Text(text[start:end]), byte(' '), byte(' ')
 	if start > 0 {
 		before = text[start-1]
 	}
@@ -245,14 +245,14 @@ func stays(text []byte, start, end, keep int) bool {
 		after = text[end]
 	}
 	switch {
-	case run == "true", run == "false", run == "null", vocabulary[run]&keep != 0, vocabulary[strings.ToLower(run)]&keep&failureWord != 0:
+	case run == "true", run == "false", run == "null", keep != 0 && vocabulary[run]&keep != 0, keep&failureWord != 0 && vocabulary[strings.ToLower(run)]&failureWord != 0:
 		return true
 	case run == "e", run == "E": // of an exponent
 		return isDigit(before) && (isDigit(after) || after == '+' || after == '-')
 	case run == "" || isDigit(run[0]): // the status of an answer, or a time to wait
 		return run == "" || keep&failureWord != 0 && (len(run) == 3 && (run[0] == '4' || run[0] == '5') || len(run) < 4 && strings.IndexByte("hms", after) >= 0)
 	}
-	return vocabulary[run]&tag != 0 && (strings.IndexByte("</>", before) >= 0 || before == '"' && (after == '"' || after == '\\'))
+	return (strings.IndexByte("</>", before) >= 0 || before == '"' && (after == '"' || after == '\\')) && vocabulary[run]&tag != 0
 }
 
 // escapeEnd returns the end of an escape whose backslash is before i, and masks the character of \uXXXX.
