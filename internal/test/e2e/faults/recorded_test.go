@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -152,7 +153,7 @@ func testRecordedFault(s, admin *e2e.Site, fault recordedFault, texts bool, tran
 	}
 	entries, err := recorder.Parse([]byte(text))
 	must.OK(t, err)
-	timeline := recorder.NewTimeline(entries)
+	timeline := recorder.NewTimeline(slices.Clone(entries))
 	said := timeline.Cause
 	for _, row := range timeline.Rows {
 		said += "\n" + row.Text
