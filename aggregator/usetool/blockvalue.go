@@ -10,9 +10,6 @@ import (
 // maxTagDepth limits the nesting of tags within a parameter. Deeper tags are text.
 const maxTagDepth = 8
 
-// itemTag is the tag of an element of a list.
-const itemTag = "item"
-
 // tag is a part of a text from '<' to the next '>', without another '<' between them.
 type tag struct {
 	start, end int
@@ -129,7 +126,7 @@ func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 		inner = nil
 	}
 	for _, p := range inner {
-		if m.tags[p].name == itemTag {
+		if m.tags[p].name == "item" {
 			items = append(items, p)
 		}
 	}

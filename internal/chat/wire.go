@@ -35,7 +35,6 @@ type completion struct {
 	Usage   *usage   `json:"usage"`
 }
 
-// choice is a choice of a body.
 type choice struct {
 	Index        int                `json:"index"`
 	Message      *message           `json:"message"`
@@ -79,7 +78,6 @@ type custom struct {
 	Input string `json:"input"`
 }
 
-// function is a called function: its name and its arguments.
 type function struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`

@@ -18,8 +18,7 @@ type Crowd struct {
 	}
 }
 
-// window is how long a user counts as present after each request.
-const window = time.Hour
+const window = time.Hour // how long a user counts as present after each request
 
 // NewCrowd returns a crowd. hasSeveralUsers reports whether the server is known to have several
 // users, even if only one of them has sent requests so far. hasSeveralUsers may be nil.

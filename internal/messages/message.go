@@ -31,7 +31,6 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	return h.checkResults()
 }
 
-// history reads the messages of a conversation.
 type history struct {
 	request      *Request
 	messageIndex int                    // the index of the message that is being read

@@ -46,7 +46,6 @@ func encodingOf(r *http.Request) (string, error) {
 	return "", ErrEncoding
 }
 
-// decoder decodes a body while it is read.
 type decoder struct {
 	encoding string
 	body     *encodedBody

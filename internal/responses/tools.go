@@ -22,11 +22,8 @@ type originalTool struct {
 // toolSearchTool is the name of the function that stands for a tool_search.
 const toolSearchTool = "tool_search"
 
-// plainNamespace is a namespace that means the same as no namespace.
-const plainNamespace = "functions"
-
 func functionName(namespace, name string) string {
-	if namespace == "" || namespace == plainNamespace {
+	if namespace == "" || namespace == "functions" { // both mean no namespace
 		return name
 	}
 	return prompt.CutName(namespace+"__"+name, "")

@@ -94,7 +94,6 @@ type responseSettings struct {
 	User             wirejson.Value `json:"user,omitempty"`
 }
 
-// conversation is the conversation of a Response (ResponseConversation).
 type conversation struct {
 	ID string `json:"id"`
 }

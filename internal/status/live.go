@@ -40,8 +40,7 @@ type Request struct {
 	Process *appserver.Process `json:"-"` // of the app-server; nil: none yet
 }
 
-// maxModel bounds the name of a model, in bytes. A client can choose any name.
-const maxModel = 100
+const maxModel = 100 // bytes; a client can choose any name
 
 // Set holds the requests that are under way. Its zero value is empty and ready to use, and its
 // methods are safe for concurrent use. Its size is bounded by the gateways' limits of waiting
