@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
+	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -279,8 +280,8 @@ const letters = "cdhjkpqvwxyz"
 // pseudonym replaces the letters and digits of a run. Other bytes stay.
 func (r *redactor) pseudonym(run []byte) {
 	known, ok := r.pseudonyms[string(run)]
-	for try := uint64(0); !ok; try++ {
-		state, drawn := maphash.Bytes(r.seed, run)+try, bytes.Clone(run)
+	for try := 0; !ok; try++ {
+		state, drawn := bits.RotateLeft64(maphash.Bytes(r.seed, run), try), bytes.Clone(run)
 		for i, b := range run {
 			state = state*6364136223846793005 + 1442695040888963407
 			switch n := state >> 33; {
