@@ -120,7 +120,7 @@ func (r *redactor) json(text []byte) {
 			i = min(i+1, len(text))
 			if rest := bytes.TrimLeft(text[i:], " \t\r\n"); len(rest) == 0 || rest[0] != ':' {
 				r.value(key, value)
-			} else if key = string(value); inside == 0 && vocabulary[key] == 0 {
+			} else if key = string(value); inside == 0 && vocabulary[key]&word == 0 {
 				r.mask(value, word)
 			} else if inside > 0 && vocabulary[key]&tag == 0 {
 				r.mask(value, 0)
@@ -139,7 +139,7 @@ func (r *redactor) json(text []byte) {
 		}
 		for i++; i < len(text) && strings.IndexByte("\"{}[]\n", text[i]) < 0; i++ {
 		}
-		if inside > 0 || vocabulary[key] == 0 {
+		if inside > 0 || vocabulary[key]&word == 0 {
 			r.mask(text[start:i], word)
 		} else {
 			r.mask(text[start:i], word|number)
@@ -159,7 +159,7 @@ func (r *redactor) value(key string, text []byte) {
 		data = behind
 	}
 	switch {
-	case r.raw && vocabulary[key] == 0 && privateKeys.MatchString(key):
+	case r.raw && vocabulary[key]&word == 0 && privateKeys.MatchString(key):
 		r.mask(text, always)
 	case r.raw && r.failure:
 		for _, part := range machineParts.FindAllIndex(text, -1) {
@@ -238,13 +238,7 @@ func tagPart(text []byte, start int) (n int) {
 
 // stays reports whether a run of letters or digits stays in what comes in.
 func stays(text []byte, start, end, keep int) bool {
-	run, before, after := wirejson.Text(text[start:end]), byte(' '), byte(' ')
-	if start > 0 {
-		before = text[start-1]
-	}
-	if end < len(text) {
-		after = text[end]
-	}
+	run, before, after := wirejson.Text(text[start:end]), text[max(start-1, 0)], text[min(end, len(text)-1)] // of the run, if there is no other
 	switch {
 	case run == "true", run == "false", run == "null", keep != 0 && vocabulary[run]&keep != 0, keep&failureWord != 0 && vocabulary[strings.ToLower(run)]&failureWord != 0:
 		return true

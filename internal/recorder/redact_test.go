@@ -55,6 +55,9 @@ func TestVocabulary(t *testing.T) {
 	}
 	got := make(map[string]bool)
 	for w, uses := range vocabulary {
+		if uses&word != 0 && privateKeys.MatchString(w) {
+			t.Errorf("%s is a private key", w)
+		}
 		if uses&tag != 0 {
 			got[w] = true
 		}
@@ -199,7 +202,7 @@ func FuzzRedact(f *testing.F) {
 		withTexts := planted(secret, int(size))
 		redact(withTexts, true)
 		for _, e := range withTexts {
-			for _, private := range []string{"password", "authorization", "cwd"} {
+			for _, private := range []string{"password", "token", "authorization", "cwd"} {
 				if found := wirejson.Quote(private) + ":" + wirejson.Quote(secret); strings.Contains(string(e.Message), found) {
 					t.Fatalf("with texts, %s is in %s", found, e.Message)
 				}
@@ -235,7 +238,7 @@ func TestRedactRules(t *testing.T) {
 		"a word":         {Entry{Dir: FromClient, Message: json.RawMessage(`{"role":"system","content":"system user"}`)}, []string{`"role":"system"`, `"content"`}, []string{"system user"}},
 		"a model":        {Entry{Dir: FromClient, Message: json.RawMessage(`{"model":"gpt-5.6-sol","parent":"gpt-5.6-sol"}`)}, []string{`"model":"gpt-5.6-sol"`}, []string{`"parent"`, `:"gpt-5.6-sol"}`}},
 		"a path":         {Entry{Dir: FromServer, Message: json.RawMessage(`{"result":{"path":"/Users/ada/x","id":"resp_68ab"}}`)}, []string{`"path":"/`, `"id":"resp_`}, []string{"ada", "Users", "68ab"}},
-		"numbers":        {Entry{Dir: FromServer, Message: json.RawMessage(`{"index":1234567,"pin":7654321,"usage":{"totalTokens":89}}`)}, []string{"1234567", `"totalTokens":89`}, []string{"7654321", "pin"}},
+		"numbers":        {Entry{Dir: FromServer, Message: json.RawMessage(`{"index":1234567,"pin":7654321,"token":7654321,"usage":{"totalTokens":89}}`)}, []string{"1234567", `"totalTokens":89`}, []string{"7654321", "pin"}},
 		"a list":         {Entry{Dir: FromServer, Message: json.RawMessage(`{"pin":[{"index":1},7654321]}`)}, []string{`"index":1}`}, []string{"7654321"}},
 		"white space":    {Entry{Dir: FromClient, Message: json.RawMessage("{\"index\":12,\"pin\" \t         \n:7654321,\"pin\":7654322}")}, []string{`"index":12`}, []string{"765432", "pin"}},
 		"arguments":      {Entry{Dir: FromServer, Message: json.RawMessage(`{"arguments":{"index":1234567,"query":{"status":7654321}},"index":12}`)}, []string{`"query"`, `"index":12}`}, []string{"1234567", "7654321", "status"}},
@@ -329,7 +332,7 @@ func planted(secret string, size int) []Entry {
 	head, _ := json.Marshal(Head{Version: 1, RequestID: "req-1", Time: time.Unix(0, 0), Method: "POST", Path: "/v1/responses/" + secret, Header: map[string]string{"User-Agent": secret, "X-Codex-" + secret: secret}})
 	entries := []Entry{
 		{Dir: FromClient, Message: head},
-		line(FromClient, `{"model":%[1]s,"user":%[1]s,%[1]s:{"a":%[1]s},"metadata":{%[1]s:%[1]s,"password":%[1]s},"messages":[{"role":"user","content":%[1]s},{"role":%[1]s,"content":[{"type":%[1]s,"text":%[1]s,%[1]s:[%[1]s]}]},{"role":"assistant","tool_calls":[{"id":%[1]s,"function":{"name":%[1]s,"arguments":%[2]s}}]}]}`, q, arguments),
+		line(FromClient, `{"model":%[1]s,"user":%[1]s,%[1]s:{"a":%[1]s},"metadata":{%[1]s:%[1]s,"password":%[1]s,"token":%[1]s},"messages":[{"role":"user","content":%[1]s},{"role":%[1]s,"content":[{"type":%[1]s,"text":%[1]s,%[1]s:[%[1]s]}]},{"role":"assistant","tool_calls":[{"id":%[1]s,"function":{"name":%[1]s,"arguments":%[2]s}}]}]}`, q, arguments),
 		line(FromClient, `{"input":[{"type":"function_call","call_id":%[1]s,"arguments":%[2]s},{"type":"input_image","image_url":"data:image/png;base64,%[3]s"}],"tools":[{"name":%[1]s,"input_schema":{"properties":{%[1]s:{"enum":[%[1]s]}}}}],"authorization":%[1]s}`, q, arguments, b64),
 		{Dir: FromClient, Text: "no JSON: " + secret},
 		line(ToServer, `{"id":1,"method":"thread/start","params":{"model":%[1]s,"cwd":%[1]s,"baseInstructions":%[1]s,"config":{%[1]s:%[1]s}}}`, q),
