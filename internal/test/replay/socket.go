@@ -31,7 +31,7 @@ func serveSocket(ctx context.Context, g *gateway.Gateway, route *gateway.Route, 
 	if err != nil {
 		return // the request does not end, which is told
 	}
-	defer ws.CloseNow()
+	defer func() { _ = ws.CloseNow() }()
 	ws.SetReadLimit(-1)
 	err = ws.Write(ctx, websocket.MessageText, message)
 	for err == nil {

@@ -44,6 +44,8 @@
 //   - a last request that takes all slots succeeds after the faults,
 //   - no handler has panicked.
 //
+// TestReplays records the requests of some runs, and replays each recording (internal/test/replay).
+//
 // # Repeating a run
 //
 // A failure prints its seed, the plan and a trace of the events. Repeat it with
