@@ -268,8 +268,13 @@ func (r *reading) noted(e *recorder.Entry, m gjson.Result) {
 	}
 }
 
-// fitWindow sets what depends on the number of tokens of the conversation: whether it was shortened, and where.
+// fitWindow makes the window so that the conversation is shortened as it was, which depends on its tokens. It sets guess
+// if that, or how the body is refused, cannot be known.
 func (r *reading) fitWindow(texts bool) {
+	if len(r.body) == 0 && r.clientLeft() {
+		r.guess = "what had come of its body when the client left is not recorded"
+		return
+	}
 	if !texts && !json.Valid(r.body) {
 		r.guess = "its body is no JSON, and what is wrong with it is not recorded"
 		return
