@@ -145,9 +145,11 @@ func (ex *exchange) recordParts(choice int, outputs []turn.Output) {
 	if ex.recording == nil {
 		return
 	}
-	parts := make([]recorder.Part, len(outputs))
+	var parts []recorder.Part
 	for i := range outputs {
-		parts[i] = recorder.Part{Kind: outputs[i].Kind.String(), Call: outputs[i].Call, Bytes: len(outputs[i].Text)}
+		if kind := outputs[i].Kind; kind != turn.OutputText && kind != turn.OutputReasoning { // what is written shows these
+			parts = append(parts, recorder.Part{Kind: kind.String(), Call: outputs[i].Call, Bytes: len(outputs[i].Text)})
+		}
 	}
 	ex.recording.Parts(choice, parts)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Exchange is a request that is being recorded. All methods may be called on a nil Exchange, which records
@@ -38,6 +38,8 @@ const (
 	maxExchange = maxBytes / 8
 	// entryOverhead is about the memory of an entry beside its bytes.
 	entryOverhead = 128
+	// maxNesting bounds the levels of nested JSON in a message.
+	maxNesting = 1000
 	// chunkSize is the size of the memory in which small messages are kept.
 	chunkSize = 32 << 10
 )
@@ -107,14 +109,11 @@ func (e *Exchange) addJSON(entry Entry, details any) {
 	e.add(entry, data)
 }
 
-// Parts records outputs of the turn of a choice.
+// Parts records outputs of the turn of a choice, if there are any.
 func (e *Exchange) Parts(choice int, outputs []Part) {
-	data := append(make([]byte, 0, 64), '[')
-	for _, p := range outputs {
-		data = fmt.Appendf(data, `{"kind":%q,"call":%d,"bytes":%d},`, p.Kind, p.Call, p.Bytes)
+	if len(outputs) > 0 {
+		e.addJSON(Entry{Dir: Parts, Choice: choice}, outputs)
 	}
-	data[len(data)-1] = ']'
-	e.add(Entry{Dir: Parts, Choice: choice}, data)
 }
 
 // statusNote marks the entry with the status of the answer until the end.
@@ -163,7 +162,7 @@ func (e *Exchange) complete() []Entry {
 			last.Message = append(last.Message, data...) // so that no rune is cut; but what was written after a wait is apart
 			last.Took += entry.Took
 			continue
-		case !written && !json.Valid(data):
+		case !written && !wirejson.ValidWithin(maxNesting, data):
 			entry.Text, entry.Message = string(data), nil
 		}
 		all = append(all, entry)

@@ -106,7 +106,12 @@ func Parse(text []byte) (entries []Entry, err error) {
 
 // format returns the text of a recording. It makes the JSON itself: encoding/json would cost as much as all the
 // rest of recording a delta.
-func format(entries []Entry) (text []byte) {
+func format(entries []Entry) []byte {
+	size := 0
+	for i := range entries {
+		size += 96 + len(entries[i].Message) + len(entries[i].Text)*5/4 // with room for escapes
+	}
+	text := make([]byte, 0, size)
 	for i := range entries {
 		e := &entries[i]
 		text = e.At.append(append(text, `{"at":`...))
