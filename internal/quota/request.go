@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,10 +14,8 @@ import (
 // Limits applies the limits of keys. It is safe for concurrent use.
 type Limits struct {
 	engine      Engine
-	tokensAhead int64        // see NewLimits
-	failOpen    bool         // see NewLimits
-	turnPrefix  string       // begins the ids of turns
-	turnCount   atomic.Int64 // how many ids of turns were made
+	tokensAhead int64 // see NewLimits
+	failOpen    bool  // see NewLimits
 	now         func() time.Time
 
 	settling sync.Mutex // locked during Settle
@@ -57,7 +53,7 @@ const maxUnsettled = 10_000
 // NewLimits returns limits with their counts in engine. Each turn reserves up to tokensAhead tokens in
 // advance, so that it needs fewer calls. With failOpen, requests are allowed while the engine fails.
 func NewLimits(engine Engine, tokensAhead int64, failOpen bool) *Limits {
-	return &Limits{engine: engine, tokensAhead: tokensAhead, failOpen: failOpen, turnPrefix: rand.Text(), now: time.Now, running: make(map[string]int), refusals: make(map[string]refusal)}
+	return &Limits{engine: engine, tokensAhead: tokensAhead, failOpen: failOpen, now: time.Now, running: make(map[string]int), refusals: make(map[string]refusal)}
 }
 
 // Request applies the limits of a key to one request. It is safe for concurrent use.
@@ -133,7 +129,7 @@ func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	r.limits.running[k.Account] += turns
 	grants := make([]*Grant, turns)
 	for i := range grants {
-		grants[i] = &Grant{request: r, id: r.limits.turnPrefix + strconv.FormatInt(r.limits.turnCount.Add(1), 36)}
+		grants[i] = &Grant{request: r, id: rand.Text()}
 	}
 	return grants, nil
 }

@@ -55,11 +55,7 @@ func stringEnd(s []byte, start int) int {
 			return len(s)
 		}
 		end := from + n
-		slashes := 0
-		for end-1-slashes >= from && s[end-1-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
+		if !isEscaped(s[from:], n) {
 			return end + 1
 		}
 		from = end + 1

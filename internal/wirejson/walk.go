@@ -35,7 +35,7 @@ func (v Value) Part(buf *[]byte) string {
 	return Text(dst)
 }
 
-// isEscaped reports whether the backslash at an offset is escaped by a backslash before it.
+// isEscaped reports whether the byte at an offset is escaped by a backslash before it.
 func isEscaped(raw []byte, at int) bool {
 	slashes := 0
 	for slashes < at && raw[at-1-slashes] == '\\' {
