@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,10 +150,10 @@ func TestEachOption(t *testing.T) {
 				full + " more":       "after 'more'",
 				full + "\n" + o.Name: o.Name + " is given twice",
 			}
-			switch least, number := o.Least(); {
-			case number:
+			switch fromZero := []string{"max_queue", "tool_block_max"}; {
+			case slices.Contains([]string{"<n>", "<size>", "<duration>"}, words[0]):
 				for _, wrong := range []string{"0", "-1", "-1s", "x", "off"} {
-					if wrong != words[len(words)-1] && (wrong != "0" || least > 0) {
+					if wrong != words[len(words)-1] && (wrong != "0" || !slices.Contains(fromZero, o.Name)) {
 						errors[o.Name+" "+wrong] = o.Name + `: "` + wrong + `" is not a`
 					}
 				}

@@ -235,13 +235,6 @@ func (o *Option) quantity() (q quantity, least int64, ok bool) {
 	return q, 1, ok
 }
 
-// Least returns the least number that the option allows, apart from the number for off. isNumber is false
-// if the value of the option is not a number.
-func (o *Option) Least() (least int64, isNumber bool) {
-	_, least, isNumber = o.quantity()
-	return least, isNumber
-}
-
 // set sets the field to a value that is written as in the Caddyfile.
 func (o *Option) set(arg string) error {
 	field := o.field
