@@ -47,7 +47,8 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 // TurnsEnded counts and logs the turns of a request, and adds their data to the request's trace.
 func (o observer) TurnsEnded(ctx context.Context, turns []usage.Record) {
 	for i := range turns {
-		addUsage(o.sharedUsage, turns[i])
+		usageBook.Add(turns[i])
+		o.sharedUsage.Add(turns[i])
 		logTurn(o.turnLogger, &turns[i])
 		countTurn(&turns[i])
 		reportLimits(&turns[i])

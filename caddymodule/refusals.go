@@ -58,7 +58,8 @@ func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route s
 	if k := h.keyFile.Set().Find(presentedKey(r)); k != nil {
 		record.Key = k.ID
 	}
-	addUsage(h.sharedUsage, record)
+	usageBook.Add(record)
+	h.sharedUsage.Add(record)
 	if chosen {
 		h.logRefusal(r, failure, &record, leftOut)
 	}

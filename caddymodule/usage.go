@@ -53,13 +53,6 @@ func (a *App) keepBooks() {
 	}
 }
 
-func addUsage(shared *usage.Shared, r usage.Record) {
-	usageBook.Add(r)
-	if shared != nil {
-		shared.Add(r)
-	}
-}
-
 // userOf returns the authenticated user's name in a form that can be stored, or "".
 func userOf(r *http.Request) string {
 	if reqCtx, ok := r.Context().(*requestContext); ok && reqCtx.identified {
@@ -100,11 +93,9 @@ func windowsOf(p *pool.Process, limits *codexrpc.RateLimits) (windows []usage.Pl
 // limitsTold adds what Codex has told of the plan of a process's login to the usage.
 func limitsTold(p *pool.Process, limits *codexrpc.RateLimits) {
 	told := usage.Record{Time: time.Now(), Told: true, Windows: windowsOf(p, limits)}
-	addUsage(nil, told)
+	usageBook.Add(told)
 	for _, h := range handlersInUse.all() {
-		if h.sharedUsage != nil {
-			h.sharedUsage.Add(told)
-		}
+		h.sharedUsage.Add(told)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestShareUsage(t *testing.T) {
 	}
 	learn(0)
 	record := usage.Record{Time: now, User: "ann", Key: "id-" + key, Usage: codexrpc.Usage{InputTokens: 100_000}, Windows: learn(0)}
-	addUsage(nil, record)
+	usageBook.Add(record)
 	windows := learn(10) // so 100 % of the 5 hours cost 10 million
 	k := &h.keyFile.Set().Find(key).Key
 	request, err := h.limits.Begin(k)

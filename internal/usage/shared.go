@@ -46,8 +46,11 @@ func NewShared(run func(ctx context.Context, script *redis.Script, tag string, a
 	return &Shared{run: run, started: time.Now(), nodeID: rand.Text(), pending: New(), batch: New()}
 }
 
-// Add counts and lists a turn or a refused request.
+// Add counts and lists a turn or a refused request. A nil Shared counts nothing.
 func (s *Shared) Add(r Record) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending.Add(r)
