@@ -28,30 +28,26 @@ import (
 // head, notes, how threads are started, addresses and paths in messages about failures, and values of private keys.
 func redact(entries []Entry, texts bool) {
 	r := &redactor{texts: texts, seed: maphash.MakeSeed(), pseudonyms: make(map[string]string), taken: make(map[string]bool), deltas: make(map[string][][]byte)}
-	var out []byte
+	size := 0
+	for i := range entries {
+		if e := &entries[i]; e.Dir == ToClient {
+			size += len(e.Text)
+		}
+	}
+	out := make([]byte, 0, size)
 	for i := range entries {
 		e := &entries[i]
-		protocol := e.Dir == ToServer || e.Dir == FromServer
-		var id, method wirejson.Value
-		if protocol {
-			wirejson.Value(e.Message).Pick(wirejson.Into("id", &id), wirejson.Into("method", &method))
-		}
-		if e.Dir == ToServer && len(e.Message) > maxLine {
-			e.Message = fmt.Appendf(nil, `{"id":%s,"method":%s,"cut":%d}`, cmp.Or(string(id), "null"), cmp.Or(string(method), "null"), len(e.Message))
-		}
-		r.dir, r.line, r.ours = e.Dir, e.Message, i == 0 || e.Dir == Noted || e.Dir == End
-		r.failure = r.ours || e.Dir == FromServer && (method.Is("error") || method.Is("warning") || bytes.Contains(e.Message, []byte(`"error":{`)))
-		r.raw = texts && !r.ours && (!protocol || (e.Dir == ToServer || method != nil) && !method.Is("thread/start") && !method.Is("thread/resume"))
-		if e.Dir != Parts {
+		r.begin(e, i == 0)
+		if e.Dir != Parts && len(e.Message) > 0 {
 			r.json(e.Message)
 		}
-		text := []byte(e.Text)
 		if e.Dir == ToClient {
-			out = append(out, text...)
-			continue
+			out = append(out, e.Text...)
+		} else if e.Text != "" {
+			text := []byte(e.Text)
+			r.value("", text)
+			e.Text = string(text)
 		}
-		r.value("", text)
-		e.Text = string(text)
 	}
 	*r = redactor{texts: texts, dir: FromServer, seed: r.seed, pseudonyms: r.pseudonyms, taken: r.taken, deltas: r.deltas}
 	for _, pieces := range r.deltas { // of which words may be cut
@@ -62,14 +58,36 @@ func redact(entries []Entry, texts bool) {
 		}
 	}
 	r.dir, r.raw = ToClient, texts
-	r.json(out)
+	for line := range bytes.Lines(out) {
+		if len(line) > 1 {
+			r.json(line)
+		}
+	}
 	estimated := !texts && bytes.Contains(entries[len(entries)-1].Message, []byte(`"usage_estimated":true`))
 	for i := range entries {
 		if e := &entries[i]; e.Dir == ToClient {
 			e.Text, out = string(out[:len(e.Text)]), out[len(e.Text):]
-			if estimated { // also from the texts
+			if estimated && strings.Contains(e.Text, `_`) { // also from the texts
 				e.Text = tokenCounts.ReplaceAllString(e.Text, "${1}0")
 			}
+		}
+	}
+}
+
+// begin prepares for the message of an entry, and cuts it if it is too large.
+func (r *redactor) begin(e *Entry, isHead bool) {
+	r.dir, r.line, r.ours = e.Dir, e.Message, isHead || e.Dir == Noted || e.Dir == End
+	r.failure, r.raw = r.ours, r.texts && !r.ours
+	switch e.Dir {
+	case FromServer: // in the form that Codex writes; what a line in another form says of a failure is masked like a text
+		r.failure = bytes.HasPrefix(e.Message, []byte(`{"method":"error"`)) || bytes.HasPrefix(e.Message, []byte(`{"method":"warning"`)) || bytes.Contains(e.Message, []byte(`"error":{`))
+		r.raw = r.raw && bytes.HasPrefix(e.Message, []byte(`{"method":`))
+	case ToServer:
+		var id, method wirejson.Value
+		wirejson.Value(e.Message).Pick(wirejson.Into("id", &id), wirejson.Into("method", &method))
+		r.raw = r.raw && !method.Is("thread/start") && !method.Is("thread/resume")
+		if len(e.Message) > maxLine {
+			e.Message = fmt.Appendf(nil, `{"id":%s,"method":%s,"cut":%d}`, cmp.Or(string(id), "null"), cmp.Or(string(method), "null"), len(e.Message))
 		}
 	}
 }
@@ -78,8 +96,6 @@ func redact(entries []Entry, texts bool) {
 const maxLine = 256 << 10
 
 var (
-	calls       = regexp.MustCompile(`"(?:arguments|input)": *\{$`)
-	itemKeys    = regexp.MustCompile(`"(?:method|itemId|summaryIndex)":(?:"[^"]*"|\d+)`)
 	modelNames  = regexp.MustCompile(`^(?:gpt|o\d|codex)[a-z0-9.-]{0,40}$`)
 	tokenCounts = regexp.MustCompile(`("[a-z_]*(?:tokens|eval_count)":)\d+`)
 	// pictures matches the beginning of a picture's base64, with the size of a PNG.
@@ -101,35 +117,71 @@ type redactor struct {
 	seed               maphash.Seed
 	pseudonyms         map[string]string
 	taken              map[string]bool // pseudonyms
+	last               lastLine
 }
 
-// json masks JSON, or a stream of JSON with other lines.
+// lastLine is the JSON that was masked before. Most lines begin like the one before, and are then masked alike.
+type lastLine struct {
+	dir          Dir
+	failure, raw bool
+	text, masked []byte
+	marks        []mark // where its keys begin
+}
+
+// mark is where a key begins, and what was known there.
+type mark struct {
+	at, depth, inside int
+	key               string // the key before
+}
+
+// reuse masks the beginning of a text like that of the last line, and returns where the rest of it begins.
+func (r *redactor) reuse(text []byte) (from mark) {
+	l := &r.last
+	same := 0
+	if l.dir == r.dir && l.failure == r.failure && l.raw == r.raw {
+		for same < min(len(text), len(l.text)) && text[same] == l.text[same] {
+			same++
+		}
+	}
+	for len(l.marks) > 0 && l.marks[len(l.marks)-1].at > same {
+		l.marks = l.marks[:len(l.marks)-1]
+	}
+	if n := len(l.marks); n > 0 {
+		from = l.marks[n-1]
+		l.marks = l.marks[:n-1]
+	}
+	l.dir, l.failure, l.raw, l.text = r.dir, r.failure, r.raw, append(l.text[:from.at], text[from.at:]...)
+	copy(text, l.masked[:from.at])
+	return from
+}
+
+// json masks a text of JSON, or a line with JSON.
 func (r *redactor) json(text []byte) {
-	key, depth, inside := "", 0, 0 // inside: the depth of the arguments of a call, whose keys are no words
-	for i, start := 0, 0; i < len(text); {
+	from := r.reuse(text)
+	key, depth, inside := from.key, from.depth, from.inside // inside: the depth of the arguments of a call, whose keys are no words
+	for i, start := from.at, 0; i < len(text); {
 		start = i
 		switch b := text[i]; b {
 		case '"':
-			for i++; i < len(text) && text[i] != '"' && text[i] != '\n'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
+			i = stringEnd(text, i)
+			value, next := text[start+1:max(start+1, i-1)], i
+			for next < len(text) && strings.IndexByte(" \t\r\n", text[next]) >= 0 {
+				next++
 			}
-			i = min(i, len(text))
-			value := text[start+1 : i]
-			i = min(i+1, len(text))
-			if rest := bytes.TrimLeft(text[i:], " \t\r\n"); len(rest) == 0 || rest[0] != ':' {
+			if next == len(text) || text[next] != ':' {
 				r.value(key, value)
-			} else if key = string(value); inside == 0 && vocabulary[key]&word == 0 {
+				continue
+			}
+			r.last.marks = append(r.last.marks, mark{start, depth, inside, key})
+			if key = string(value); inside == 0 && vocabulary[key]&word == 0 {
 				r.mask(value, word)
 			} else if inside > 0 && vocabulary[key]&tag == 0 {
 				r.mask(value, 0)
 			}
 			continue
-		case '\n':
-			key = ""
 		case '{', '[':
-			if depth++; inside == 0 && calls.Match(text[max(0, i-16):i+1]) {
+			isValue := bytes.HasSuffix(bytes.TrimRight(text[:i], " "), []byte{':'})
+			if depth++; inside == 0 && isValue && b == '{' && (key == "arguments" || key == "input") {
 				inside = depth
 			}
 		case '}', ']':
@@ -137,7 +189,7 @@ func (r *redactor) json(text []byte) {
 				inside = 0
 			}
 		}
-		for i++; i < len(text) && strings.IndexByte("\"{}[]\n", text[i]) < 0; i++ {
+		for i++; i < len(text) && strings.IndexByte("\"{}[]", text[i]) < 0; i++ {
 		}
 		if inside > 0 || vocabulary[key]&word == 0 {
 			r.mask(text[start:i], word)
@@ -145,6 +197,17 @@ func (r *redactor) json(text []byte) {
 			r.mask(text[start:i], word|number)
 		}
 	}
+	r.last.masked = append(r.last.masked[:from.at], text[from.at:]...)
+}
+
+// stringEnd returns the end of the string that begins at i, or of the text.
+func stringEnd(text []byte, i int) int {
+	for i++; i < len(text) && text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return min(i+1, len(text))
 }
 
 // value masks the string of a key. Base64 stays base64, and that of a picture begins like one.
@@ -169,7 +232,7 @@ func (r *redactor) value(key string, text []byte) {
 		}
 	case r.raw, r.texts && (key == "id" || key == "threadId"), r.ours && (key == "request_id" || key == "time" || key == "proto"):
 	case r.dir == FromServer && key == "delta":
-		item := string(bytes.Join(itemKeys.FindAll(r.line, -1), nil))
+		item := itemOf(r.line)
 		r.deltas[item] = append(r.deltas[item], text)
 	case key == "model" && (r.texts || modelNames.Match(text)), r.dir != ToClient && vocabulary[string(text)]&keep != 0:
 	case sealed && r.dir == ToClient: // it differs in each answer
@@ -184,6 +247,16 @@ func (r *redactor) value(key string, text []byte) {
 	default:
 		r.mask(text, keep)
 	}
+}
+
+// itemOf returns to what the delta in a line belongs.
+func itemOf(line []byte) (item string) {
+	for _, key := range []string{`"method":`, `"itemId":`, `"summaryIndex":`} {
+		if _, value, ok := bytes.Cut(line, []byte(key)); ok {
+			item += string(value[:max(bytes.IndexAny(value, ",}"), 0)])
+		}
+	}
+	return item
 }
 
 // mask masks the inside of a JSON string, or another text, and does not change its size. Escapes stay, also those of

@@ -385,3 +385,26 @@ func TestRedactIDs(t *testing.T) {
 		t.Errorf("%s, and %s in an error", one, other)
 	}
 }
+
+// BenchmarkRedact redacts and formats a recording of 1,000 deltas, as of a stream of chat completions.
+func BenchmarkRedact(b *testing.B) {
+	const n = 1000
+	words := []string{" the", " house", " at", " its", " size", ",", " then", " more", "\\n", " 42"}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}}
+		for i := range n {
+			word := words[i%len(words)]
+			entries = append(entries,
+				Entry{Dir: FromServer, Message: fmt.Appendf(nil, `{"method":"item/agentMessage/delta","params":{"threadId":"019aa5b2-1f1c-7d30-8c7a-5a2f6e9d1b3c","turnId":"019aa5b2-2a4d-7f01-9e1b-0c1d2e3f4a5b","itemId":"msg_0123456789abcdef0123456789abcdef0123456789abcdef","delta":"%s"},"emittedAtMs":17960302%05d}`, word, i)},
+				Entry{Dir: Read, Lines: i + 1},
+				Entry{Dir: ToClient, Text: fmt.Sprintf("data: {\"id\":\"chatcmpl-ABCDEFGHIJKLMNOPQRSTUVWXYZ\",\"object\":\"chat.completion.chunk\",\"created\":1796030208,\"model\":\"gpt-6.1-sol\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"},\"finish_reason\":null}]}\n\n", word)})
+		}
+		entries = append(entries, Entry{Dir: End})
+		b.StartTimer()
+		redact(entries, false)
+		format(entries)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/delta")
+}
