@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -243,7 +244,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}
-	h.warnIfExposed(ctx)
+	if addresses := h.exposedAddresses(ctx); len(addresses) > 0 {
+		ctx.Slogger().Warn("everybody who reaches this address may use Codex with your login: set api_key or api_keys_file, or `bind 127.0.0.1` in the site",
+			"listen", addresses)
+	}
 	if h.cors, err = newCORS(h.CORS, repl); err != nil {
 		return err
 	}
@@ -413,7 +417,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			return err
 		}
 		if route, ok = h.misspeltRouteOf(r.URL.Path); !ok {
-			route = notTheAPIRouteOf(r.URL.Path)
+			if route = notTheAPIRoute; strings.HasPrefix(r.URL.Path, "/api/") {
+				route = route.inOllamasForm() // for clients of Ollama's API on a site without the option ollama
+			}
 		}
 	}
 	reqCtx := new(requestContext)

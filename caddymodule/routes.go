@@ -274,15 +274,6 @@ var notTheAPIRoute = route{name: "unknown", noAPIKey: true, serve: func(_ *Handl
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
-// notTheAPIRouteOf returns notTheAPIRoute for a path. Below /api/ the error has the format of
-// Ollama's errors, for clients of Ollama's API on a site without the option ollama.
-func notTheAPIRouteOf(path string) route {
-	if strings.HasPrefix(path, "/api/") {
-		return notTheAPIRoute.inOllamasForm()
-	}
-	return notTheAPIRoute
-}
-
 // baseURL returns the base URL of the API as the client of a request sees it.
 func baseURL(r *http.Request) string {
 	scheme := "https://"

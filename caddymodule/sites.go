@@ -216,14 +216,6 @@ func realmName(site string) string {
 	return strings.ToLower(strings.ReplaceAll(site, "@", "_"))
 }
 
-// warnIfExposed warns if everybody who reaches the handler's server may use the login of Codex.
-func (h *Handler) warnIfExposed(ctx caddy.Context) {
-	if addresses := h.exposedAddresses(ctx); len(addresses) > 0 {
-		ctx.Slogger().Warn("everybody who reaches this address may use Codex with your login: set api_key or api_keys_file, or `bind 127.0.0.1` in the site",
-			"listen", addresses)
-	}
-}
-
 // exposedAddresses returns the addresses of the server that ctx belongs to, if everybody who
 // reaches them may use the handler. Otherwise it returns nil.
 func (h *Handler) exposedAddresses(ctx context.Context) []string {

@@ -49,11 +49,16 @@ func (q *Queue) freeSlots(u *queueUser, weight int) {
 }
 
 // enqueue puts a request into its user's line, behind the requests that did not arrive later. If the queue
-// is full and makeRoom makes no room, the error is ErrFull.
+// is full and no waiting request is evictable, the error is ErrFull.
 func (q *Queue) enqueue(u *queueUser, weight int, arrived time.Time) (*waiter, error) {
-	if q.waiting >= q.opts.Queue && !q.makeRoom(u) {
-		q.forget(u)
-		return nil, ErrFull
+	if q.waiting >= q.opts.Queue {
+		last := q.evictable(u)
+		if last == nil {
+			q.forget(u)
+			return nil, ErrFull
+		}
+		q.dequeue(last)
+		q.endWait(last, ErrFull) // no grantFreeSlots: only the first request of a line can get slots, and last was not the first
 	}
 	w := &waiter{weight: weight, arrived: arrived, user: u, done: make(chan struct{})}
 	before := u.waiters.Back()
@@ -86,18 +91,6 @@ func (q *Queue) evictable(u *queueUser) *waiter {
 		return nil
 	}
 	return longest.waiters.Back().Value.(*waiter)
-}
-
-// makeRoom ends the wait of the evictable request with ErrFull. It returns false if there is none.
-func (q *Queue) makeRoom(u *queueUser) bool {
-	last := q.evictable(u)
-	if last == nil {
-		return false
-	}
-	q.dequeue(last)
-	q.endWait(last, ErrFull)
-	// No grantFreeSlots: only the first request of a line can get slots, and last was not the first.
-	return true
 }
 
 func (q *Queue) dequeue(w *waiter) {

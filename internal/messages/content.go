@@ -27,7 +27,11 @@ func (h *history) readBlock(m *prompt.Message, b *rawBlock) *field.Error {
 		return h.readSearchResult(m, b)
 	case "tool_reference":
 		if inResult {
-			return h.readToolReference(m, b)
+			f := field.NonEmpty(b.toolName).In("tool_name")
+			if f == nil { // the model may call the deferred tool from now on
+				addNotice(m, h.request.deferred.describe(b.toolName.Text()))
+			}
+			return f
 		}
 	case "container_upload":
 		addNotice(m, "[A file that was uploaded to a container of Anthropic's is missing here.]")
@@ -138,13 +142,4 @@ func (h *history) readSearchResult(m *prompt.Message, b *rawBlock) *field.Error 
 		}
 		return h.readBlock(m, b)
 	}).In("content")
-}
-
-// readToolReference reads a reference to a deferred tool. After the reference, the model may call the tool.
-func (h *history) readToolReference(m *prompt.Message, b *rawBlock) *field.Error {
-	f := field.NonEmpty(b.toolName).In("tool_name")
-	if f == nil {
-		addNotice(m, h.request.deferred.describe(b.toolName.Text()))
-	}
-	return f
 }

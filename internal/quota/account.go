@@ -136,8 +136,12 @@ func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	m := measure{limit.Unit, limit.Window}
 	a.used[m] = a.used[m].update(limit.Window, now)
-	oldest := limit.Window.oldestPart(now)
-	n := a.used[m].sum(oldest)
+	oldest, n := limit.Window.oldestPart(now), int64(0)
+	for _, c := range a.used[m] {
+		if c.part >= oldest {
+			n += c.n
+		}
+	}
 	if limit.Unit == Tokens {
 		n += a.reserved
 	}

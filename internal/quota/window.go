@@ -190,12 +190,3 @@ func (c counts) add(part, n int64) counts {
 	}
 	return slices.Insert(c, i, count{part, n})
 }
-
-func (c counts) sum(oldest int64) (n int64) {
-	for _, count := range c {
-		if count.part >= oldest {
-			n += count.n
-		}
-	}
-	return n
-}
