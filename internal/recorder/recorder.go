@@ -72,9 +72,10 @@ func (r *Recording) Text() []byte { return r.text }
 
 // Recorder keeps the last recordings. Its methods are safe for concurrent use.
 type Recorder struct {
+	crowd      *claims.Crowd
 	live       *claims.Budget // bytes of the exchanges that are being recorded
-	unfinished atomic.Int64
-	switched   atomic.Bool // there are switches
+	unfinished *claims.Budget // exchanges that have ended and wait to be redacted
+	switched   atomic.Bool    // there are switches
 
 	mu       sync.Mutex
 	ring     []*Recording // the oldest first
@@ -85,7 +86,8 @@ type Recorder struct {
 
 // New returns a recorder. several reports whether there are several users, as for [claims.NewCrowd].
 func New(several func() bool) *Recorder {
-	return &Recorder{live: claims.NewBudget(maxBytes, chunkSize, claims.NewCrowd(several))}
+	crowd := claims.NewCrowd(several)
+	return &Recorder{crowd: crowd, live: claims.NewBudget(maxBytes, chunkSize, crowd), unfinished: claims.NewBudget(maxUnfinished, 1, crowd)}
 }
 
 // Begin begins the recording of a request that came at began; nil: nothing wants it.
@@ -94,6 +96,7 @@ func (r *Recorder) Begin(rule Rule, began time.Time, head func() Head) *Exchange
 		return nil
 	}
 	e := &Exchange{r: r, rule: rule, began: began, head: head()}
+	r.crowd.Note(e.head.User)
 	e.claim = r.live.Claim(e.head.User)
 	return e
 }
@@ -105,8 +108,8 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 	if r.switched.Load() && r.takeSwitch(e) {
 		wanted = true
 	}
-	if wanted && r.unfinished.Add(1) > maxUnfinished {
-		r.unfinished.Add(-1)
+	unfinished := r.unfinished.Claim(e.head.User)
+	if wanted && !unfinished.Grow(1) {
 		wanted = false
 		r.mu.Lock()
 		r.dropped++
@@ -117,7 +120,7 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 		return
 	}
 	go func() { // ends soon; otherwise the client would wait for the end of its answer
-		defer r.unfinished.Add(-1)
+		defer unfinished.Release()
 		defer e.drop()
 		r.keep(e)
 	}()
@@ -196,19 +199,24 @@ func (r *Recorder) SwitchOff(off func(Switch) bool) {
 	r.dropSwitches(func(s *Switch) bool { return off(*s) })
 }
 
-// add adds a recording, and drops the oldest ones that have no room any more. A user with more than an equal
-// share of the memory loses recordings first, so that nobody's are lost because of another's.
+// add adds a recording, and drops what has no room any more: the oldest recording of a user who has at least an equal
+// share of the recordings if there are too many, or of the bytes if these are too many. So nobody loses a recording
+// because of another who has more.
 func (r *Recorder) add(rec *Recording) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ring = append(r.ring, rec)
 	r.bytes += rec.Bytes
 	for len(r.ring) > maxRecordings || r.bytes > maxBytes {
+		size, total := func(*Recording) int { return 1 }, len(r.ring)
+		if r.bytes > maxBytes {
+			size, total = func(kept *Recording) int { return kept.Bytes }, r.bytes
+		}
 		users := make(map[string]int)
 		for _, kept := range r.ring {
-			users[kept.User] += kept.Bytes
+			users[kept.User] += size(kept)
 		}
-		oldest := slices.IndexFunc(r.ring, func(kept *Recording) bool { return users[kept.User] >= r.bytes/len(users) })
+		oldest := slices.IndexFunc(r.ring, func(kept *Recording) bool { return users[kept.User] >= total/len(users) })
 		r.bytes -= r.ring[oldest].Bytes
 		r.ring = slices.Delete(r.ring, oldest, oldest+1)
 	}

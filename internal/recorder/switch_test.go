@@ -76,6 +76,54 @@ func TestSwitchTexts(t *testing.T) {
 	})
 }
 
+// TestRingIsShared: neither many recordings of another user nor large ones cost a user any.
+func TestRingIsShared(t *testing.T) {
+	for name, flood := range map[string]struct{ n, bytes int }{
+		"many": {3 * maxRecordings, 1000}, "large": {30, maxBytes / 8}, "both": {2 * maxRecordings, maxBytes / 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New(nil)
+			r.add(&Recording{User: "ann", Bytes: maxBytes / 12})
+			for range 100 {
+				r.add(&Recording{User: "ann", Bytes: 1000})
+			}
+			for range flood.n {
+				r.add(&Recording{User: "ben", Bytes: flood.bytes})
+			}
+			if n := len(r.List(func(user string) bool { return user == "ann" }).Recordings); n != 101 {
+				t.Errorf("of 101 recordings, %d are left", n)
+			}
+			if len(r.ring) > maxRecordings || r.bytes > maxBytes {
+				t.Errorf("%d recordings of %d bytes", len(r.ring), r.bytes)
+			}
+		})
+	}
+}
+
+// TestUnfinishedAreShared: a user whose recordings wait to be stored leaves room for those of others.
+func TestUnfinishedAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, disk := New(nil), make(chan struct{})
+		rule := Rule{Mode: All, Store: func(string, []byte) { <-disk }}
+		end := func(user string) {
+			r.Begin(rule, time.Now(), func() Head { return Head{User: user} }).End("", nil)
+			synctest.Wait()
+		}
+		end("ann") // so that ben is not alone
+		for range 2 * maxUnfinished {
+			end("ben")
+		}
+		end("ann")
+		if n := len(r.List(func(user string) bool { return user == "ann" }).Recordings); n != 2 {
+			t.Errorf("ann has %d recordings of 2", n)
+		}
+		if all := r.List(func(string) bool { return true }); all.Dropped == 0 || len(all.Recordings)+int(all.Dropped) != 2*maxUnfinished+2 {
+			t.Errorf("%d recordings, %d were dropped", len(all.Recordings), all.Dropped)
+		}
+		close(disk)
+	})
+}
+
 // TestManySwitches: there is a bound; a user's own switch replaces that user's former one, and nobody else's.
 func TestManySwitches(t *testing.T) {
 	r := New(nil)
