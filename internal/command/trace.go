@@ -56,7 +56,9 @@ func trace(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		method := map[string]string{"trace": http.MethodGet, "on": http.MethodPost, "off": http.MethodDelete}[cmd.Name()]
-		err = callAdmin(ctx, fl, method, path, nil, body, &text)
+		if err = callAdmin(ctx, fl, method, path, nil, body, &text); err != nil && fl.NArg() > 0 {
+			err = fmt.Errorf("there is no file %q: %w", fl.Arg(0), err)
+		}
 	}
 	switch {
 	case err != nil:
@@ -65,11 +67,13 @@ func trace(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	case fl.NArg() == 0:
 		err = writeList(cmd.OutOrStdout(), text)
 	default:
-		var entries []recorder.Entry
-		if entries, err = recorder.Parse(text); err == nil {
-			width, _, noTerminal := term.GetSize(int(os.Stdout.Fd()))
-			writeTimeline(cmd.OutOrStdout(), recorder.NewTimeline(entries), width, noTerminal == nil && os.Getenv("NO_COLOR") == "")
+		entries, parseErr := recorder.Parse(text)
+		timeline := recorder.NewTimeline(entries)
+		if timeline.Head.Version == 0 {
+			return cmp.Or(parseErr, errors.New("this is no recording of a request: the message of its first line has no version"))
 		}
+		width, _, noTerminal := term.GetSize(int(os.Stdout.Fd()))
+		writeTimeline(cmd.OutOrStdout(), timeline, width, noTerminal == nil && os.Getenv("NO_COLOR") == "")
 	}
 	return err
 }
@@ -86,6 +90,9 @@ func writeList(out io.Writer, text []byte) error {
 	}
 	for _, s := range list.Switches {
 		fmt.Fprintf(table, "(recorded)\tuntil %s\t%s\t%s\trequests: %d\ttexts: %t\n", s.Until.Local().Format(time.DateTime), printable(s.User), printable(s.Key), s.Requests, s.Texts)
+	}
+	if list.Dropped > 0 {
+		fmt.Fprintf(table, "(not recorded)\t%d requests, since too many had just ended\n", list.Dropped)
 	}
 	return errors.Join(err, table.Flush())
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -31,6 +32,7 @@ func admin(t *testing.T) (address string, asked *[]string) {
 	t.Helper()
 	asked = new([]string)
 	list := recorder.List{
+		Dropped:    7,
 		Recordings: []*recorder.Recording{{ID: "req-1", User: "\x1b[31mann\t", Key: "key-1", Path: "/v1/chat/completions", Code: "codex_exited", Duration: 1, Bytes: 42}},
 		Switches:   []recorder.Switch{{User: "bob", Requests: 3}},
 	}
@@ -72,7 +74,7 @@ func TestTrace(t *testing.T) {
 		args, asked string
 		want        []string
 	}{
-		{"", "GET /codex/trace", []string{`req-1 .* \\x1b\[31mann\\t  key-1  /v1/chat/completions  1s +codex_exited`, `\(recorded\) +until .* bob .* requests: 3 +texts: false`}},
+		{"", "GET /codex/trace", []string{`req-1 .* \\x1b\[31mann\\t  key-1  /v1/chat/completions  1s +codex_exited`, `\(recorded\) +until .* bob .* requests: 3 +texts: false`, `not recorded\) +7 requests`}},
 		{"--json", "GET /codex/trace", []string{`^\{"recordings":`}},
 		{"req-1", "GET /codex/trace?id=req-1", []string{
 			"(?s)^req-1  .*  1s\ncodex_exited: Codex, or the connection to it, ended.",
@@ -108,12 +110,12 @@ func TestTrace(t *testing.T) {
 // TestTraceFails checks the errors, which say what is wrong.
 func TestTraceFails(t *testing.T) {
 	address, _ := admin(t)
-	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("{}\n{"), 0o600); err != nil {
+	broken, empty := filepath.Join(t.TempDir(), "broken"), filepath.Join(t.TempDir(), "empty")
+	if err := errors.Join(os.WriteFile(broken, []byte("{}\n{"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"req-2": "no such recording", broken: "line 2 of the recording: ", filepath.Dir(broken): "is a directory", "a b": "accepts at most 1 arg", "on x": "unknown command",
+		"req-2": "no such recording", broken: "line 2 of the recording: ", empty: "no recording of a request", "./none.jsonl": `no file "./none.jsonl"`, filepath.Dir(broken): "is a directory", "a b": "accepts at most 1 arg", "on x": "unknown command",
 	} {
 		if _, err := runTrace(append(strings.Fields(args), "--address", address)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("trace %s: %v, want %s", args, err, want)
