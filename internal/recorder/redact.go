@@ -159,6 +159,7 @@ func (r *redactor) reuse(text []byte) (from mark) {
 func (r *redactor) json(text []byte) {
 	from := r.reuse(text)
 	key, depth, inside := from.key, from.depth, from.inside // inside: the depth of the arguments of a call, whose keys are no words
+	reusable := true
 	for i, start := from.at, 0; i < len(text); {
 		start = i
 		switch b := text[i]; b {
@@ -170,9 +171,12 @@ func (r *redactor) json(text []byte) {
 			}
 			if next == len(text) || text[next] != ':' {
 				r.value(key, value)
+				reusable = reusable && key != "delta" // which is masked later, with those of other lines
 				continue
 			}
-			r.last.marks = append(r.last.marks, mark{start, depth, inside, key})
+			if reusable {
+				r.last.marks = append(r.last.marks, mark{start, depth, inside, key})
+			}
 			if key = string(value); inside == 0 && vocabulary[key]&word == 0 {
 				r.mask(value, word)
 			} else if inside > 0 && vocabulary[key]&tag == 0 {

@@ -408,3 +408,15 @@ func BenchmarkRedact(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/delta")
 }
+
+// TestRedactSameDeltas checks that a delta is masked, too, if the one before it is the same.
+func TestRedactSameDeltas(t *testing.T) {
+	entries := []Entry{{Dir: FromClient, Message: json.RawMessage(`{"version":1}`)}}
+	for at := range 3 {
+		entries = append(entries, Entry{Dir: FromServer, Message: fmt.Appendf(nil, `{"method":"item/agentMessage/delta","params":{"itemId":"m","delta":"Half "},"emittedAtMs":%d}`, at)})
+	}
+	redact(entries, false)
+	if text := string(format(entries)); strings.Contains(text, "Half") {
+		t.Error(text)
+	}
+}
