@@ -3,6 +3,7 @@ package fakecodex
 import (
 	"bytes"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,22 +26,7 @@ func TestEveryRecordingReplays(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := connect(t, Options{}, func() *slog.Logger { return logger })
 	for _, turn := range transcripts(t).turns {
-		t.Run(turn.name, func(t *testing.T) {
-			thread := begin(t, c, turn)
-			if expects(turn.steps) {
-				// It may be early: the turn handles it where the recording has one.
-				if err := thread.Interrupt(patient(t)); err != nil {
-					t.Error(err)
-				}
-			}
-			got, want := take(t, thread), fromRecording(turn)
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("got  %+v\nwant %+v", got, want)
-			}
-			released := make(chan struct{})
-			thread.Close(func() { close(released) })
-			<-released
-		})
+		t.Run(turn.name, func(t *testing.T) { replays(t, c, turn) })
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
@@ -47,6 +35,52 @@ func TestEveryRecordingReplays(t *testing.T) {
 		if !unused.MatchString(line) {
 			t.Errorf("the client logged %s", line)
 		}
+	}
+}
+
+// replays checks that a client gets a turn as it was recorded.
+func replays(t *testing.T, c *codexrpc.Conn, turn *turn) {
+	t.Helper()
+	thread := begin(t, c, turn)
+	if expects(turn.steps) {
+		// It may be early: the turn handles it where the recording has one.
+		if err := thread.Interrupt(patient(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	got, want := take(t, thread), fromRecording(turn)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	released := make(chan struct{})
+	thread.Close(func() { close(released) })
+	<-released
+}
+
+// TestRecordingsOfRequestsReplay checks that recordings of requests are played, too. Only turns with an end are.
+func TestRecordingsOfRequestsReplay(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "testdata", "recordings")
+	all, err := Load(dir)
+	must.OK(t, err)
+	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	must.OK(t, err)
+	loaded, played := len(all.turns), 0
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		must.OK(t, err)
+		one := &Transcripts{answers: maps.Clone(transcripts(t).answers)} // of the handshake
+		must.OK(t, one.add(filepath.Base(path), text))
+		loaded -= len(one.turns)
+		c := connect(t, Options{Transcripts: one}, nil)
+		for _, turn := range one.turns {
+			if turn.steps[len(turn.steps)-1].kind == sendEnd && one.find(turn.input, turn.history, "") == turn {
+				played++
+				t.Run(turn.name, func(t *testing.T) { replays(t, c, turn) })
+			}
+		}
+	}
+	if loaded != 0 || played < 10 {
+		t.Errorf("%d turns were played, %d more are in the directory than in its files", played, loaded)
 	}
 }
 

@@ -1,8 +1,6 @@
 package fakecodex
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
 // Transcripts are the recordings that a server plays. Servers may share them.
@@ -51,7 +51,7 @@ const (
 	awaitAnswer
 )
 
-// Load reads all recordings (*.jsonl) of a directory.
+// Load reads all recordings (*.jsonl) of a directory, of app-servers or of requests.
 func Load(dir string) (*Transcripts, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil {
@@ -86,50 +86,54 @@ func (t *Transcripts) Names() []string {
 // fixed are the methods whose answer is always the recorded one.
 var fixed = []string{"initialize", "getAuthStatus", "account/read", "model/list", "thread/start"}
 
-// add parses one recording.
+// add reads one recording. All its turns have its name.
 func (t *Transcripts) add(name string, text []byte) error {
-	r := reading{turn: turn{name: name}, asked: make(map[string]string)}
-	for line := range bytes.Lines(text) {
-		if !gjson.ValidBytes(line) {
-			return errors.New("a line is not JSON")
+	entries, err := recorder.Parse(text)
+	choices := make(map[int]*reading)
+	for _, e := range entries {
+		r := choices[e.Choice]
+		if r == nil {
+			r = &reading{turn: new(turn), asked: make(map[string]string)}
+			choices[e.Choice] = r
 		}
-		entry := gjson.ParseBytes(line)
-		message := entry.Get("message")
-		switch entry.Get("dir").Str {
-		case "to_server":
-			r.toServer(message)
-		case "from_server":
+		message := gjson.ParseBytes(e.Message)
+		switch e.Dir {
+		case recorder.ToServer:
+			r.toServer(name, message)
+		case recorder.FromServer:
 			r.fromServer(message)
 			if method := r.answers; slices.Contains(fixed, method) && t.answers[method] == "" {
 				t.answers[method] = message.Get("result").Raw
 				t.refused[method] = message.Get("error")
 			}
-		default:
-			return errors.New("a line has no direction")
+			if r.answers == "turn/start" && r.turn.id != "" {
+				t.turns = append(t.turns, r.turn)
+			}
 		}
 	}
-	if r.turn.id != "" {
-		t.turns = append(t.turns, &r.turn)
-	}
-	return nil
+	return err
 }
 
+// reading is what was read of a choice.
 type reading struct {
-	turn    turn
+	turn    *turn             // that was started last
+	history string            // historyKey of its thread
 	asked   map[string]string // methods of the client's requests by id
 	answers string            // method answered by the server's last message
 }
 
-func (r *reading) toServer(m gjson.Result) {
+func (r *reading) toServer(name string, m gjson.Result) {
 	method, id := m.Get("method").Str, m.Get("id").Raw
 	if method != "" {
 		r.asked[id] = method
 	}
 	switch method {
+	case "thread/start":
+		r.history = ""
 	case "thread/inject_items":
-		r.turn.history += historyKey(m.Get("params.items"))
+		r.history += historyKey(m.Get("params.items"))
 	case "turn/start":
-		r.turn.input = inputKey(m.Get("params.input"))
+		r.turn = &turn{name: name, input: inputKey(m.Get("params.input")), history: r.history, thread: m.Get("params.threadId").Str}
 	case "turn/interrupt":
 		r.turn.steps = append(r.turn.steps, step{kind: awaitInterrupt, id: id})
 	case "":
@@ -150,9 +154,6 @@ func (r *reading) fromServer(m gjson.Result) {
 	default:
 		r.answers = r.asked[s.id]
 		switch r.answers {
-		case "thread/start":
-			r.turn.thread = m.Get("result.thread.id").Str
-			return
 		case "turn/start":
 			s.kind = sendStartAnswer
 			r.turn.id = m.Get("result.turn.id").Str

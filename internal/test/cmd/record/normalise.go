@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,11 +11,12 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // normalise returns the text of a recording without what differs between runs and machines.
-func (a *appServer) normalise(entries []entry) ([]byte, error) {
+func (a *appServer) normalise(entries []recorder.Entry) ([]byte, error) {
 	n := newNormaliser(a.names)
 	var text bytes.Buffer
 	for _, e := range inOrder(entries) {
@@ -28,11 +28,7 @@ func (a *appServer) normalise(entries []entry) ([]byte, error) {
 		if !gjson.ValidBytes(e.Message) {
 			return nil, fmt.Errorf("no JSON is left of a message: %s", e.Message)
 		}
-		enc := json.NewEncoder(&text)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(e); err != nil {
-			return nil, err
-		}
+		fmt.Fprintf(&text, `{"dir":%q,"message":%s}`+"\n", e.Dir, e.Message)
 	}
 	return text.Bytes(), nil
 }
@@ -63,7 +59,7 @@ func newNormaliser(names map[string]string) *normaliser {
 	}
 }
 
-func (n *normaliser) message(e entry) []byte {
+func (n *normaliser) message(e recorder.Entry) []byte {
 	var out strings.Builder
 	n.value(&out, place{}, gjson.ParseBytes(e.Message))
 	m := gjson.Parse(out.String())
@@ -73,7 +69,7 @@ func (n *normaliser) message(e entry) []byte {
 	}
 	// A message's id is the requester's: the client counts from 1, the app-server from 0.
 	spaces, first := n.ours, 1
-	if (e.Dir == fromServer) == m.Get("method").Exists() {
+	if (e.Dir == recorder.FromServer) == m.Get("method").Exists() {
 		spaces, first = n.theirs, 0
 	}
 	number, known := spaces[id.Raw]

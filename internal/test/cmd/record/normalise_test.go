@@ -4,17 +4,19 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
 // entriesOf returns entries for lines that begin with > (to the server) or <.
-func entriesOf(lines string) []entry {
-	var entries []entry
+func entriesOf(lines string) []recorder.Entry {
+	var entries []recorder.Entry
 	for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
-		dir := fromServer
+		dir := recorder.FromServer
 		if strings.HasPrefix(line, ">") {
-			dir = toServer
+			dir = recorder.ToServer
 		}
-		entries = append(entries, entry{dir, []byte(strings.TrimSpace(line[1:]))})
+		entries = append(entries, recorder.Entry{Dir: dir, Message: []byte(strings.TrimSpace(line[1:]))})
 	}
 	return entries
 }
@@ -115,7 +117,7 @@ func TestOneOrder(t *testing.T) {
 		var got []string
 		for _, e := range inOrder(entriesOf(strings.Join(test.got, "\n"))) {
 			prefix := "< "
-			if e.Dir == toServer {
+			if e.Dir == recorder.ToServer {
 				prefix = "> "
 			}
 			got = append(got, prefix+string(e.Message))

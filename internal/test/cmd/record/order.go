@@ -5,28 +5,30 @@ import (
 	"slices"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
 // Codex sends from several tasks, so the order of some messages differs between runs. A recording
 // always has the same one of the possible orders, with related messages next to each other.
 
 // inOrder returns the messages of a recording in that order.
-func inOrder(entries []entry) []entry {
+func inOrder(entries []recorder.Entry) []recorder.Entry {
 	return sortResults(afterResponse(callsTogether(answerAfterStart(entries))))
 }
 
 // answerAfterStart moves the answer to turn/start behind turn/started, which clients handle worst.
-func answerAfterStart(entries []entry) []entry {
-	var answer *entry
+func answerAfterStart(entries []recorder.Entry) []recorder.Entry {
+	var answer *recorder.Entry
 	var turnStart string
-	var rest []entry
+	var rest []recorder.Entry
 	for i, e := range entries {
 		m := gjson.ParseBytes(e.Message)
 		method, id := m.Get("method").Str, m.Get("id").Raw
-		if e.Dir == toServer && method == "turn/start" {
+		if e.Dir == recorder.ToServer && method == "turn/start" {
 			turnStart = id
 		}
-		if e.Dir == fromServer && method == "" && id == turnStart && answer == nil && id != "" {
+		if e.Dir == recorder.FromServer && method == "" && id == turnStart && answer == nil && id != "" {
 			answer = &entries[i]
 			continue
 		}
@@ -35,7 +37,7 @@ func answerAfterStart(entries []entry) []entry {
 	if answer == nil {
 		return entries
 	}
-	started := slices.IndexFunc(rest, func(e entry) bool { return gjson.GetBytes(e.Message, "method").Str == "turn/started" })
+	started := slices.IndexFunc(rest, func(e recorder.Entry) bool { return gjson.GetBytes(e.Message, "method").Str == "turn/started" })
 	if started < 0 {
 		return entries
 	}
@@ -43,14 +45,14 @@ func answerAfterStart(entries []entry) []entry {
 }
 
 // callsTogether moves the item and the request of a tool call to after the model's raw item.
-func callsTogether(entries []entry) []entry {
-	follow := make(map[string][]entry) // by the ids of calls with a raw item
+func callsTogether(entries []recorder.Entry) []recorder.Entry {
+	follow := make(map[string][]recorder.Entry) // by the ids of calls with a raw item
 	for _, e := range entries {
 		if id := rawCall(e); id != "" {
-			follow[id] = []entry{}
+			follow[id] = []recorder.Entry{}
 		}
 	}
-	var rest []entry
+	var rest []recorder.Entry
 	for _, e := range entries {
 		id := startOfCall(e)
 		if follow[id] == nil {
@@ -59,7 +61,7 @@ func callsTogether(entries []entry) []entry {
 		}
 		follow[id] = append(follow[id], e)
 	}
-	var ordered []entry
+	var ordered []recorder.Entry
 	for _, e := range rest {
 		ordered = append(ordered, e)
 		if id := rawCall(e); id != "" {
@@ -70,7 +72,7 @@ func callsTogether(entries []entry) []entry {
 }
 
 // startOfCall returns the call id of the start of a tool call's item, or of its request.
-func startOfCall(e entry) string {
+func startOfCall(e recorder.Entry) string {
 	m := gjson.ParseBytes(e.Message)
 	switch m.Get("method").Str {
 	case "item/started":
@@ -84,7 +86,7 @@ func startOfCall(e entry) string {
 }
 
 // rawCall returns the call id if an entry is the model's raw item of a call.
-func rawCall(e entry) string {
+func rawCall(e recorder.Entry) string {
 	m := gjson.ParseBytes(e.Message)
 	if m.Get("method").Str != "rawResponseItem/completed" || m.Get("params.item.type").Str != "function_call" || m.Get("params.turnId").Str == replay {
 		return ""
@@ -101,10 +103,10 @@ const (
 )
 
 // resultKind returns which part of a call's result an entry is.
-func resultKind(e entry) int {
+func resultKind(e recorder.Entry) int {
 	m := gjson.ParseBytes(e.Message)
 	switch {
-	case e.Dir == toServer && !m.Get("method").Exists():
+	case e.Dir == recorder.ToServer && !m.Get("method").Exists():
 		return clientAnswer
 	case m.Get("method").Str == "item/completed" && m.Get("params.item.type").Str == "dynamicToolCall":
 		return itemCompleted
@@ -115,8 +117,8 @@ func resultKind(e entry) int {
 }
 
 // afterResponse moves results of calls behind the end of their model response, where Codex waits.
-func afterResponse(entries []entry) []entry {
-	var ordered, held []entry
+func afterResponse(entries []recorder.Entry) []recorder.Entry {
+	var ordered, held []recorder.Entry
 	responding := true
 	for _, e := range entries {
 		if responding && resultKind(e) != noResult {
@@ -138,13 +140,13 @@ func afterResponse(entries []entry) []entry {
 	return append(ordered, held...)
 }
 
-func sortResults(entries []entry) []entry {
+func sortResults(entries []recorder.Entry) []recorder.Entry {
 	for i := 0; i < len(entries); {
 		end := i
 		for end < len(entries) && resultKind(entries[end]) != noResult {
 			end++
 		}
-		slices.SortStableFunc(entries[i:end], func(a, b entry) int { return cmp.Compare(resultKind(a), resultKind(b)) })
+		slices.SortStableFunc(entries[i:end], func(a, b recorder.Entry) int { return cmp.Compare(resultKind(a), resultKind(b)) })
 		i = max(end, i+1)
 	}
 	return entries

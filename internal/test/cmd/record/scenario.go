@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
 // scenario is a turn to record.
@@ -128,7 +129,7 @@ func (a *appServer) recordGroup(ctx context.Context, of setting, group []scenari
 }
 
 // play runs a scenario and returns its messages from thread/start to turn/completed.
-func (a *appServer) play(ctx context.Context, s scenario) ([]entry, error) {
+func (a *appServer) play(ctx context.Context, s scenario) ([]recorder.Entry, error) {
 	request, refusal := chat.Decode([]byte(s.request))
 	if refusal != nil {
 		return nil, fmt.Errorf("decoding the request: %s", refusal.Message)
@@ -194,8 +195,8 @@ func (a *appServer) follow(ctx context.Context, thread *codexrpc.Thread, plan *p
 }
 
 // ofThread returns the messages of one thread up to the end of its turn.
-func ofThread(entries []entry, threadID string) ([]entry, error) {
-	var kept []entry
+func ofThread(entries []recorder.Entry, threadID string) ([]recorder.Entry, error) {
+	var kept []recorder.Entry
 	for _, e := range entries {
 		m := gjson.ParseBytes(e.Message)
 		if id := m.Get("params.threadId"); id.Exists() && id.Str != threadID {

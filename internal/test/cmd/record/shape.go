@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
 // reads are the members of messages that this repository reads, as paths in params by method.
@@ -42,10 +43,12 @@ var answers = map[string][]string{
 // Messages of tasks that race with each other are returned apart and sorted.
 func shape(text []byte) (ordered, racing []string) {
 	asked := make(map[string]string) // methods of the client by id
-	for line := range bytes.Lines(text) {
-		entry := gjson.ParseBytes(line)
-		m := entry.Get("message")
-		form, races := describe(entry.Get("dir").Str, m, asked)
+	entries, err := recorder.Parse(text)
+	if err != nil {
+		return []string{err.Error()}, nil
+	}
+	for _, e := range entries {
+		form, races := describe(e.Dir, gjson.ParseBytes(e.Message), asked)
 		switch {
 		case races:
 			racing = append(racing, form)
@@ -58,22 +61,22 @@ func shape(text []byte) (ordered, racing []string) {
 }
 
 // describe returns a message as a line, and whether its place is random.
-func describe(dir string, m gjson.Result, asked map[string]string) (form string, races bool) {
+func describe(dir recorder.Dir, m gjson.Result, asked map[string]string) (form string, races bool) {
 	method, params := m.Get("method").Str, m.Get("params")
 	switch {
-	case method == "" && dir == toServer:
-		return dir + " answer " + names(m.Get("result")), true
+	case method == "" && dir == recorder.ToServer:
+		return string(dir) + " answer " + names(m.Get("result")), true
 	case method == "" && m.Get("error").Exists():
-		return dir + " refusal of " + asked[m.Get("id").Raw], false
+		return string(dir) + " refusal of " + asked[m.Get("id").Raw], false
 	case method == "":
 		method = asked[m.Get("id").Raw]
 		// The answer to an interrupt may come before or after the last events.
-		return dir + " answer to " + method + members(m.Get("result"), answers[method]), method == "turn/interrupt"
-	case dir == toServer:
+		return string(dir) + " answer to " + method + members(m.Get("result"), answers[method]), method == "turn/interrupt"
+	case dir == recorder.ToServer:
 		asked[m.Get("id").Raw] = method
-		return dir + " " + method + " " + names(params), false
+		return string(dir) + " " + method + " " + names(params), false
 	}
-	return dir + " " + method + members(params, reads[method]), comesAnyTime(method, params)
+	return string(dir) + " " + method + members(params, reads[method]), comesAnyTime(method, params)
 }
 
 // replay is the id of the turn in which injected items come back.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -10,11 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-)
-
-const (
-	toServer   = "to_server"
-	fromServer = "from_server"
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
 // replyTimeout bounds the writing of an answer by the tape.
@@ -22,18 +17,12 @@ const replyTimeout = 10 * time.Second
 
 const methodToolCall = "item/tool/call"
 
-// entry is one line of a recording.
-type entry struct {
-	Dir     string          `json:"dir"`
-	Message json.RawMessage `json:"message"`
-}
-
 // tape is a transport that records its messages.
 type tape struct {
 	transport codexrpc.Transport
 
 	mu      sync.Mutex
-	entries []entry
+	entries []recorder.Entry
 	answer  string // the result of each item/tool/call; if empty, the client answers
 
 	writing sync.Mutex // the tape writes answers beside the connection
@@ -47,7 +36,7 @@ func (t *tape) Read() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		answer := t.add(fromServer, line)
+		answer := t.add(recorder.FromServer, line)
 		if answer == "" || gjson.GetBytes(line, "method").Str != methodToolCall {
 			return line, nil
 		}
@@ -62,7 +51,7 @@ func (t *tape) Read() ([]byte, error) {
 func (t *tape) Write(message []byte, timeout time.Duration) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
-	t.add(toServer, message)
+	t.add(recorder.ToServer, message)
 	return t.transport.Write(message, timeout)
 }
 
@@ -74,10 +63,10 @@ func (t *tape) Close() error {
 }
 
 // add records a message. It returns the answer for tool calls.
-func (t *tape) add(dir string, message []byte) string {
+func (t *tape) add(dir recorder.Dir, message []byte) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.entries = append(t.entries, entry{dir, bytes.Clone(message)})
+	t.entries = append(t.entries, recorder.Entry{Dir: dir, Message: bytes.Clone(message)})
 	return t.answer
 }
 
@@ -93,7 +82,7 @@ func (t *tape) calls() int {
 	defer t.mu.Unlock()
 	n := 0
 	for _, e := range t.entries {
-		if e.Dir == fromServer && gjson.GetBytes(e.Message, "method").Str == methodToolCall {
+		if e.Dir == recorder.FromServer && gjson.GetBytes(e.Message, "method").Str == methodToolCall {
 			n++
 		}
 	}
@@ -101,7 +90,7 @@ func (t *tape) calls() int {
 }
 
 // take returns the record and clears it.
-func (t *tape) take() []entry {
+func (t *tape) take() []recorder.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	entries := t.entries
