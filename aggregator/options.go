@@ -30,6 +30,7 @@ type Options struct {
 	MaxArgumentBytes int
 }
 
+// callPrefix begins the id of each call.
 const callPrefix = "tool_"
 
 // CallID builds the id of a call: tool_<choice>_<ordinal>, and _<suffix> unless it is empty.

@@ -142,6 +142,7 @@ func writeAdmin(w http.ResponseWriter, body any) error {
 	return json.NewEncoder(w).Encode(body)
 }
 
+// modulePath is the path of this module in the build information.
 const modulePath = "github.com/caddy-codex/caddy-codex"
 
 // version returns this module's version. Codex sends it to the provider in the User-Agent.

@@ -34,6 +34,7 @@ type App struct {
 	releaseBooks []func() // set by keepBooks, called by Cleanup
 }
 
+// supervisor runs the app-servers of all configurations.
 var supervisor = pool.NewSupervisor(pool.Options{
 	Exiting:    func() bool { return exit.hasBegun() },
 	Ready:      learnModels,
@@ -123,7 +124,12 @@ func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	return nil
 }
 
+// exit detects the exit of this Caddy.
 var exit = newExitWatch(caddy.Exiting)
+
+// exitPollInterval is the time between two checks by poll whether Caddy is exiting. If no event
+// reports the exit, requests notice it after this time at most.
+const exitPollInterval = 100 * time.Millisecond
 
 // exitWatch detects an exit of Caddy before Caddy waits for the running requests: by an event of the
 // current configuration ([App.Handle]), when a new request asks (hasBegun) or, if the current
@@ -147,14 +153,14 @@ func (w *exitWatch) hasBegun() bool {
 	return w.untilBegun.Err() != nil
 }
 
-// poll is called when the configuration of the app a ends. It checks again after each 100 ms,
+// poll is called when the configuration of the app a ends. It checks again after each exitPollInterval,
 // until Caddy exits, no app-server is left, or a newer configuration has this module.
 func (w *exitWatch) poll(a *App) {
 	newest := supervisor.Newest()
 	if w.hasBegun() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {
 		return
 	}
-	time.AfterFunc(100*time.Millisecond, func() { w.poll(a) })
+	time.AfterFunc(exitPollInterval, func() { w.poll(a) })
 }
 
 // list holds what configurations have registered, in order. It is safe for concurrent use.

@@ -42,6 +42,7 @@ func init() {
 	})
 }
 
+// configuredAppServers is a [command.AppServersFunc].
 func configuredAppServers(config []byte) (servers []command.AppServer, err error) {
 	known := make(map[string]bool)
 	repl := caddy.NewReplacer()
@@ -69,6 +70,7 @@ func configuredAppServers(config []byte) (servers []command.AppServer, err error
 // maxCheckBody bounds a check's request and answer, in bytes. In practice, they are much smaller.
 const maxCheckBody = 1 << 20
 
+// chatOnce is a [command.ChatFunc].
 func chatOnce(upstream conversation.Upstream, w http.ResponseWriter, r *http.Request) {
 	g := gateway.New(upstream, gateway.Options{
 		MaxBody: maxCheckBody, MaxBodyMemory: 4 * maxCheckBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before the idle timeout
@@ -79,6 +81,7 @@ func chatOnce(upstream conversation.Upstream, w http.ResponseWriter, r *http.Req
 	g.Serve(gateway.Find("/v1/chat/completions"), w, r)
 }
 
+// configuredKeyFiles is a [command.KeyFilesFunc].
 func configuredKeyFiles(config []byte) (files []string, err error) {
 	repl := caddy.NewReplacer()
 	err = eachHandler(config, func(h *Handler) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
+// anyOrigin allows the pages of every origin.
 const anyOrigin = "*"
 
 // maxRequestedHeaders bounds the list of headers that a preflight may request, in bytes.
@@ -124,6 +125,7 @@ func (c cors) allows(origin string) bool {
 // simpleTypes need no preflight for any origin (Fetch standard, CORS-safelisted request headers).
 var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}
 
+// crossOrigin detects requests that browsers mark as coming from another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
 // isForged reports whether a request comes from a page that may not use the API, and is of a kind

@@ -36,13 +36,12 @@ var (
 	answersMetric  = gauge("codex_answers_active", "Answers that are being made.")
 	streamsMetric  = gauge("codex_streams_active", "Answers that are being streamed.")
 
-	// The buckets are OpenTelemetry's for generative AI, and larger ones for reasoning models.
 	durationMetric = histogram("gen_ai_server_request_duration_seconds", "From a request's arrival to the end of its answer.",
-		[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36}, labelOperation, labelProvider, labelModel, labelError)
+		durationBuckets, labelOperation, labelProvider, labelModel, labelError)
 	firstOutputMetric = histogram("gen_ai_server_time_to_first_token_seconds", "From a request's arrival to the first text, reasoning or tool call.",
-		[]float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}, labelOperation, labelProvider, labelModel)
+		firstOutputBuckets, labelOperation, labelProvider, labelModel)
 	tokensMetric = histogram("gen_ai_client_token_usage", "Tokens of a turn.",
-		[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}, labelOperation, labelProvider, labelModel, labelTokenType)
+		tokenBuckets, labelOperation, labelProvider, labelModel, labelTokenType)
 	cachedMetric    = counterVec("codex_cached_input_tokens_total", "Input tokens that the provider had in its cache.", labelModel)
 	reasoningMetric = counterVec("codex_reasoning_output_tokens_total", "Output tokens of reasoning.", labelModel)
 	priceMetric     = counterVec("codex_price_total", "What providers ask for turns, as far as they say it, in their unit of money.", labelModel)
@@ -67,6 +66,13 @@ const (
 
 	operation = "chat"
 	provider  = "openai"
+)
+
+// The buckets are OpenTelemetry's for generative AI, and larger ones for reasoning models.
+var (
+	durationBuckets    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36}
+	firstOutputBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	tokenBuckets       = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
 )
 
 func counter(name, help string) prometheus.Counter {
@@ -155,6 +161,7 @@ var states = []appserver.State{
 	appserver.StateBackoff, appserver.StateStopping, appserver.StateStopped,
 }
 
+// reading is a metric whose value is read when it is collected.
 type reading struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -208,6 +215,7 @@ var (
 	unsettledReading = newReading("codex_store_unsettled", "Turns that do not count towards the limits of their keys yet, since Redis did not work.", "store")
 )
 
+// stateCollector collects the current state of the app-servers, the keys and the gateways.
 type stateCollector struct{}
 
 // Describe sends the descriptions of the metrics.
@@ -241,6 +249,7 @@ func send[T int | int64 | float64](ch chan<- prometheus.Metric, r reading, value
 	ch <- prometheus.MustNewConstMetric(r.desc, r.kind, float64(value), labels...)
 }
 
+// sendState sends 1 for the current state and 0 for each other state.
 func sendState[T comparable](ch chan<- prometheus.Metric, r reading, allStates []T, current T, id string) {
 	for _, state := range allStates {
 		value := 0

@@ -251,7 +251,9 @@ func traceFailure(ctx context.Context, e *apierror.Error) {
 	}
 }
 
-// placeholders have names without http.codex. before them. Their functions get a request's turns, one for
+const placeholderPrefix = "http.codex."
+
+// placeholders have names without placeholderPrefix. Their functions get a request's turns, one for
 // each choice, after they have ended. Tokens and tool calls are sums over the turns; every other
 // value is that of the first turn.
 var placeholders = map[string]func([]usage.Record) any{
@@ -270,7 +272,7 @@ var placeholders = map[string]func([]usage.Record) any{
 
 // placeholder is a [caddy.ReplacerFunc]. A value is nil if it is empty, or if no turns have ended.
 func (c *requestContext) placeholder(key string) (any, bool) {
-	name, hasPrefix := strings.CutPrefix(key, "http.codex.")
+	name, hasPrefix := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]
 	if !hasPrefix || value == nil || c.passedOn { // perhaps the next handler has the placeholder, too
 		return nil, false

@@ -117,6 +117,7 @@ func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 // maxAttemptName bounds the Idempotency-Key of an attempt to reset a plan's windows, in bytes.
 const maxAttemptName = 128
 
+// resetOutcomes are the outcomes of an attempt to reset the windows.
 var resetOutcomes = map[codexrpc.ResetOutcome]status.Reset{
 	codexrpc.ResetDone:      {Outcome: "reset", Message: "A reset credit was spent: the plan's windows are reset."},
 	codexrpc.ResetUseless:   {Outcome: "nothing_to_reset", Message: "No credit was spent: no window of the plan can be reset now."},

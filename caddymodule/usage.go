@@ -268,6 +268,9 @@ var (
 	keyUsedReading  = newReading("codex_key_used", "What is used of the limit in its window.", keyLabels...)
 )
 
+// maxKeyLabels bounds the number of keys that have metrics.
+const maxKeyLabels = 200
+
 // collectKeys sends the limits of API keys and what is used of them. If several handlers have a key
 // with the same id, it sends the values only for the first of these handlers.
 func collectKeys(ch chan<- prometheus.Metric) {
@@ -278,7 +281,7 @@ func collectKeys(ch chan<- prometheus.Metric) {
 		var keys []*quota.Key
 		shares := h.shares()
 		for _, k := range h.keyFile.Set().Keys {
-			if (len(k.Limits) > 0 || k.PlanShare > 0) && !seen[k.ID] && len(seen) < 200 { // the others have no metrics
+			if (len(k.Limits) > 0 || k.PlanShare > 0) && !seen[k.ID] && len(seen) < maxKeyLabels {
 				seen[k.ID] = true
 				keys = append(keys, k.With(shares(&k.Key)))
 			}

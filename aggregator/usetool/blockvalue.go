@@ -10,6 +10,9 @@ import (
 // maxTagDepth limits the nesting of tags within a parameter. Deeper tags are text.
 const maxTagDepth = 8
 
+// itemTag is the tag of an element of a list.
+const itemTag = "item"
+
 // tag is a part of a text from '<' to the next '>', without another '<' between them.
 type tag struct {
 	start, end int
@@ -126,7 +129,7 @@ func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 		inner = nil
 	}
 	for _, p := range inner {
-		if m.tags[p].name == "item" {
+		if m.tags[p].name == itemTag {
 			items = append(items, p)
 		}
 	}

@@ -25,6 +25,9 @@ const (
 // sentence mentions "<use_tool". No known client uses attributes.
 const MaxOpener = 256
 
+// maxNameBytes bounds the name of a tool. Codex allows names of 128 characters.
+const maxNameBytes = 4 << 10
+
 // The errors of Parse: why a <use_tool> text is not a call.
 var (
 	errNoBlock    = errors.New("usetool: not a whole <use_tool> block")
@@ -95,9 +98,12 @@ func Opener(text []byte) (size int, more bool) {
 // byte after the tag and white space is not '<'. It returns false if there is no such byte yet.
 func IsProse(text string) bool {
 	size, _ := Opener(wirejson.View(text))
-	rest := strings.TrimLeft(text[size:min(len(text), size+256)], " \t\r\n") // bounded, since a text may be long
+	rest := strings.TrimLeft(text[size:min(len(text), size+maxIndent)], " \t\r\n")
 	return rest != "" && rest[0] != '<'
 }
+
+// maxIndent bounds how much white space after an opening tag [IsProse] skips.
+const maxIndent = 256
 
 // cutName removes the first <name>…</name> of a body. If the body begins with <args>, the search begins
 // at the last </args>, since the JSON before it is data.
@@ -117,7 +123,7 @@ func cutName(body string) (name, rest string, err error) {
 		return "", "", errEmptyName
 	case strings.ContainsAny(name, "<>"):
 		return "", "", errMarkupName
-	case len(name) > 4<<10: // Codex allows 128 characters
+	case len(name) > maxNameBytes:
 		return "", "", errLongName
 	}
 	return name, args + before + after, nil

@@ -63,6 +63,9 @@ var openStores = struct {
 // configuration may still run during this time, and use the store.
 const lingerTime = objects.MaxBackground + 5*time.Minute
 
+// lateCountsTimeout bounds the time in which [OpenStore.storeLateCounts] waits for a store.
+const lateCountsTimeout = 5 * time.Second
+
 // OpenStore is an open store, with the state of its use by configurations.
 type OpenStore struct {
 	Store  *objects.Store // nil: nothing is stored
@@ -194,7 +197,7 @@ func (e *OpenStore) storeLateCounts() {
 	if e.redis == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), lateCountsTimeout)
 	defer cancel()
 	e.Limits.Settle(ctx)
 	err := e.Usage.Store(ctx)

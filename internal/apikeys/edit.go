@@ -18,12 +18,15 @@ import (
 	"unicode/utf8"
 )
 
+// keyPrefix begins each key of Add. Some clients accept only keys that begin with sk-.
+const keyPrefix = "sk-codex-"
+
 // Option is a line in the entry of a key: the name of the option and its arguments.
 type Option []string
 
 // Add makes and returns a key, and adds its hash to the file at path. If there is no file, Add makes one.
 func Add(path, id string, options []Option) (key string, err error) {
-	key = "sk-codex-" + rand.Text() // 130 random bits; some clients accept only keys that begin with sk-
+	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))
 	if !validID.MatchString(id) {
 		return "", errID

@@ -46,6 +46,7 @@ func Open(path string, logger *slog.Logger) (*File, error) {
 	return f, nil
 }
 
+// noKeys is the empty set that Set returns for a nil File.
 var noKeys = new(Set)
 
 // Set returns the keys of the last version of the file that had no errors. A nil File has no keys.

@@ -47,6 +47,7 @@ type Encoder struct {
 	oneChoiceStart [256]byte
 }
 
+// choiceState is the state of a choice.
 type choiceState struct {
 	chunkStart []byte // the beginning of every chunk of the choice, up to the delta
 	roleSent   bool   // the first chunk, which has the role, has been sent

@@ -16,6 +16,7 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 	return f
 }
 
+// toolList is a list of tools with different names.
 type toolList struct {
 	tools []prompt.Tool
 	names map[string]bool

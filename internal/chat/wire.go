@@ -35,6 +35,7 @@ type completion struct {
 	Usage   *usage   `json:"usage"`
 }
 
+// choice is a choice of a body.
 type choice struct {
 	Index        int                `json:"index"`
 	Message      *message           `json:"message"`
@@ -78,6 +79,7 @@ type custom struct {
 	Input string `json:"input"`
 }
 
+// function is a called function: its name and its arguments.
 type function struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`

@@ -18,7 +18,8 @@ type Crowd struct {
 	}
 }
 
-const window = time.Hour // how long a user counts as present after each request
+// window is how long a user counts as present after each request.
+const window = time.Hour
 
 // NewCrowd returns a crowd. hasSeveralUsers reports whether the server is known to have several
 // users, even if only one of them has sent requests so far. hasSeveralUsers may be nil.

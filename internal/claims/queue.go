@@ -59,6 +59,7 @@ type Queue struct {
 	waitingUsers *list.List            // of *queueUser: the users with requests that wait; the user who is served next is first
 }
 
+// queueUser is a user who has slots or requests that wait.
 type queueUser struct {
 	name        string
 	running     int           // slots in use

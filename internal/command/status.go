@@ -19,6 +19,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
+// maxDocument bounds the answer of the admin API, in bytes.
+const maxDocument = 64 << 20
+
 // Status returns the command `caddy codex status`.
 func Status(configured AppServersFunc) *cobra.Command {
 	return withAdmin(&cobra.Command{
@@ -70,6 +73,9 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 	return cmp.Or(text, "no word of it")
 }
 
+// adminTimeout bounds a call of the admin API. The slowest calls wait for a login's provider.
+const adminTimeout = 20 * time.Second
+
 // callAdmin calls the admin API of the running Caddy, and decodes the answer into result, or reads it if result is
 // a *[]byte. body is JSON, or nil.
 func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, body io.Reader, result any) error {
@@ -82,7 +88,7 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, head
 		response, err := caddycmd.AdminAPIRequest(address, method, path, header, body)
 		if err == nil {
 			defer response.Body.Close()
-			limited := io.LimitReader(response.Body, 64<<20)
+			limited := io.LimitReader(response.Body, maxDocument)
 			if text, raw := result.(*[]byte); raw {
 				*text, err = io.ReadAll(limited)
 			} else {
@@ -91,7 +97,7 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, head
 		}
 		done <- err
 	}()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // the slowest calls wait for a login's provider
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	select {
 	case err = <-done:

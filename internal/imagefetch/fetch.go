@@ -46,6 +46,7 @@ type Fetcher struct {
 	limits    limits
 }
 
+// limits bound the cost of fetching the images of one request.
 type limits struct {
 	concurrent int           // how many images are fetched at the same time
 	imageBytes int64         // the most bytes of one image
@@ -137,13 +138,18 @@ func (f *Fetcher) image(ctx context.Context, url string, total *allowance) (stri
 	return f.read(response, total)
 }
 
+const (
+	sniffSize   = 512     // bytes that http.DetectContentType reads
+	maxPrealloc = 1 << 20 // the most bytes that are allocated because of a Content-Length
+)
+
 // read returns an image as a data URL. The media type is found in the content: headers are often wrong.
 func (f *Fetcher) read(response *http.Response, total *allowance) (string, error) {
 	body := &limitedReader{body: response.Body, limits: f.limits, total: total}
 	if response.ContentLength > body.imageBytes {
 		return "", body.tooLarge()
 	}
-	head := make([]byte, 512) // as many as http.DetectContentType reads
+	head := make([]byte, sniffSize)
 	n, err := io.ReadFull(body, head)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -156,7 +162,6 @@ func (f *Fetcher) read(response *http.Response, total *allowance) (string, error
 		return "", errNoImage
 	}
 	var out strings.Builder
-	const maxPrealloc = 1 << 20 // a Content-Length alone does not make this server allocate more
 	out.Grow(len("data:image/jpeg;base64,") + base64.StdEncoding.EncodedLen(int(min(max(response.ContentLength, 0), maxPrealloc))))
 	out.WriteString("data:" + media + ";base64,")
 	encoder := base64.NewEncoder(base64.StdEncoding, &out)

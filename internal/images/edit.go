@@ -114,6 +114,13 @@ type formPart struct {
 	content []byte
 }
 
+const (
+	// maxParts is how many parts a form may have. The API has fewer fields than that.
+	maxParts = 64
+	// maxPartHeader bounds the header of a part, in bytes.
+	maxPartHeader = 4 << 10
+)
+
 // splitForm returns the parts of a form (RFC 7578). Unlike the standard library, it does not copy them.
 func splitForm(body []byte, boundary string) ([]formPart, error) {
 	if boundary == "" {
@@ -141,7 +148,7 @@ func splitForm(body []byte, boundary string) ([]formPart, error) {
 		if err != nil {
 			return nil, err
 		}
-		if parts = append(parts, part); len(parts) > 64 { // the API has fewer fields than that
+		if parts = append(parts, part); len(parts) > maxParts {
 			return nil, errors.New("it has too many parts")
 		}
 		remaining = next
@@ -151,7 +158,7 @@ func splitForm(body []byte, boundary string) ([]formPart, error) {
 
 func readFormPart(part []byte) (formPart, error) {
 	head, content, ok := bytes.Cut(part, []byte("\r\n\r\n"))
-	if !ok || len(head) > 4<<10 {
+	if !ok || len(head) > maxPartHeader {
 		return formPart{}, errors.New("a part has no header, or a long one")
 	}
 	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(part[:len(head)+4]))).ReadMIMEHeader()

@@ -92,6 +92,7 @@ func (r *Request) instructions() string {
 	return text
 }
 
+// readers has, by name, the functions that read the fields of a body.
 var readers = field.Readers[*Request]{
 	"prompt":          (*Request).readPrompt,
 	"model":           (*Request).readModel,
@@ -99,7 +100,7 @@ var readers = field.Readers[*Request]{
 	"response_format": only("this server keeps no pictures, so there is no URL of one", "b64_json", "url"),
 	"stream":          (*Request).ReadStream,
 	"images":          (*Request).readImages,
-	"mask":            field.Refused[*Request]("Codex edits whole pictures only. Say in the prompt what is to change"),
+	"mask":            field.Refused[*Request](noMask),
 	"size":            (*Request).readSize,
 	"background":      (*Request).readBackground,
 	"output_format":   only("Codex makes no other pictures", "png", "jpeg", "webp"),
@@ -114,6 +115,9 @@ var readers = field.Readers[*Request]{
 }
 
 var unusedField = prompt.Unused[*Request]
+
+// noMask says why a mask is refused.
+const noMask = "Codex edits whole pictures only. Say in the prompt what is to change"
 
 func (r *Request) readModel(v wirejson.Value) *field.Error {
 	if !v.Given() {
@@ -152,6 +156,7 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return r.Conversation.Plan(opts)
 }
 
+// sizePattern matches the size of a picture: a width and a height, such as 1024x1536.
 var sizePattern = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
 // readSize reads the size. The prompt asks for it. It is also listed as ignored: pictures may differ.

@@ -49,6 +49,7 @@ func addNotice(m *prompt.Message, text string) {
 	m.Content = append(m.Content, prompt.Part{Text: wirejson.AppendString(nil, text)})
 }
 
+// source has the members of the source of an image or a document.
 type source struct{ kind, media, data, url, content wirejson.Value }
 
 func readSource(v wirejson.Value) (s source, f *field.Error) {

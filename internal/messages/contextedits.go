@@ -39,6 +39,7 @@ var contextEdits = map[string]contextEdit{
 	"compact_20260112":         {tokens: 150_000},
 }
 
+// read reads the options of the edit.
 func (e *contextEdit) read(v wirejson.Value) *field.Error {
 	var trigger, keep, atLeast, excluded, inputs, pause, instructions wirejson.Value
 	v.Pick(wirejson.Into("trigger", &trigger), wirejson.Into("keep", &keep), wirejson.Into("clear_at_least", &atLeast), wirejson.Into("exclude_tools", &excluded),
@@ -117,6 +118,7 @@ func (r *Request) editContext(v wirejson.Value) *field.Error {
 	}).In("edits"))
 }
 
+// clearedResult is what the model gets in place of a result.
 var clearedResult = wirejson.Value(`"[This result was removed to shorten the conversation. Call the tool again if you need it.]"`)
 
 // change puts a message in the place of another one.
@@ -168,6 +170,7 @@ func (r *Request) clear(e *contextEdit) (cleared, tokens int) {
 	return cleared, tokens
 }
 
+// estimate returns about how many tokens messages have.
 func estimate(messages ...prompt.Message) int {
 	c := prompt.Conversation{Messages: messages}
 	return c.EstimateTokens(0)

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
+// statusOverloaded is the status of Anthropic's errors for an overload.
 const statusOverloaded = 529
 
 // errorTypes are the types of errors by status. For other statuses, see errorType.
@@ -42,6 +43,7 @@ func errorType(status int) string {
 	return "invalid_request_error"
 }
 
+// indexPattern matches an index in the path of a field.
 var indexPattern = regexp.MustCompile(`\[(\d+)\]`)
 
 // errorMessage returns an error's message in Anthropic's form: paths have messages.2 instead of

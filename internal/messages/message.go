@@ -31,6 +31,7 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	return h.checkResults()
 }
 
+// history reads the messages of a conversation.
 type history struct {
 	request      *Request
 	messageIndex int                    // the index of the message that is being read

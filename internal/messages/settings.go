@@ -37,6 +37,12 @@ func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	return nil
 }
 
+// The smallest budgets for thinking, in tokens, for the efforts medium and high.
+const (
+	mediumBudget = 4 << 10
+	highBudget   = 16 << 10
+)
+
 // chooseEffort derives the effort from the field thinking, unless the request names an effort. If
 // thinking is not disabled and has no budget, the effort stays empty.
 func (r *Request) chooseEffort() {
@@ -45,9 +51,9 @@ func (r *Request) chooseEffort() {
 	case r.thinkingDisabled:
 		r.Effort = "low" // the least effort that every model has
 	case r.thinkingBudget == 0:
-	case r.thinkingBudget < 4<<10:
+	case r.thinkingBudget < mediumBudget:
 		r.Effort = "low"
-	case r.thinkingBudget < 16<<10:
+	case r.thinkingBudget < highBudget:
 		r.Effort = "medium"
 	default:
 		r.Effort = "high"

@@ -121,6 +121,7 @@ type ending struct {
 	Details  json.RawMessage `json:"stop_details"`
 }
 
+// stopReasons are the values of stop_reason, by how the turn has ended.
 var stopReasons = map[turn.FinishReason]string{
 	turn.FinishStop: "end_turn", turn.FinishLength: "max_tokens", turn.FinishToolCalls: "tool_use", turn.FinishContentFilter: "refusal",
 }

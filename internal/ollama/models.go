@@ -22,8 +22,10 @@ const latestTag = ":latest"
 // Bare returns a name without the tag latest. tagged reports whether the name has this tag.
 func Bare(name string) (bare string, tagged bool) { return strings.CutSuffix(name, latestTag) }
 
-// window returns the context window of a model in tokens, a usual one if it is not known.
-func window(m *api.Model) int { return cmp.Or(m.Window, 128_000) }
+// unknownWindow is the context window, in tokens, that answers give for a model whose Window is 0.
+const unknownWindow = 128_000
+
+func window(m *api.Model) int { return cmp.Or(m.Window, unknownWindow) }
 
 // taggedName returns the name that a model has in lists. This name always has a tag.
 func taggedName(m *api.Model) string {
@@ -61,6 +63,7 @@ func detailsOf(m *api.Model) details {
 
 func modified(m *api.Model) string { return m.Modified.UTC().Format(timeFormat) }
 
+// listedModel is the ListModelResponse of Ollama's API.
 type listedModel struct {
 	Name         string   `json:"name"`
 	Model        string   `json:"model"`
@@ -86,6 +89,9 @@ func tags(c api.Call) ([]byte, *apierror.Error) {
 	return append(wirejson.Append([]byte(`{"models":`), all), '}'), nil
 }
 
+// template is the prompt template that POST /api/show returns. It shows clients what a model can do.
+const template = "{{ .System }}{{ .Tools }}{{ .Prompt }}"
+
 // Show returns the body of POST /api/show.
 func Show(m *api.Model) []byte {
 	return wirejson.Append(nil, struct {
@@ -99,7 +105,7 @@ func Show(m *api.Model) []byte {
 		Modified     string         `json:"modified_at"`
 	}{
 		Parameters: fmt.Sprintf("num_ctx %d", window(m)),
-		Template:   "{{ .System }}{{ .Tools }}{{ .Prompt }}", // shows clients what a model can do
+		Template:   template,
 		Details:    detailsOf(m),
 		Info: map[string]any{
 			"general.architecture":           architecture,

@@ -56,6 +56,7 @@ func decode(body []byte, generate bool, readers readers) (*Request, *apierror.Er
 
 type readers = field.Readers[*Request]
 
+// settings are the readers of the fields that both routes have.
 var settings = readers{
 	"model":      (*Request).ReadModel,
 	"stream":     (*Request).readStream,

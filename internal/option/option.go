@@ -198,6 +198,7 @@ func ParseLine(d *caddyfile.Dispenser, options []Option, check func() error) err
 	return nil
 }
 
+// quantity is a kind of number that an option can have as its value.
 type quantity struct {
 	parse                        func(string) (int64, error)
 	description, zeroDescription string // the first describes a value that must be above zero, the second a value that may also be zero

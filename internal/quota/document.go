@@ -21,6 +21,7 @@ const (
 	maxCount = 1 << 50
 )
 
+// document is a ledger as it is stored.
 type document struct {
 	Version  int                           `json:"version"`
 	Accounts map[string]map[measure]counts `json:"accounts"` // by the names of the accounts, see Key.Account

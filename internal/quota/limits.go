@@ -123,6 +123,7 @@ type Result struct {
 	snapshot *snapshot
 }
 
+// snapshot has the counts of a key at one moment.
 type snapshot struct {
 	account
 	takenAt     time.Time     // on the clock of the engine

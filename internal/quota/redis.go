@@ -30,6 +30,9 @@ func NewRedis(run func(ctx context.Context, script *redis.Script, account string
 // that time, they count as used: the node of the turn has probably ended.
 const reservationTime = 10 * time.Minute
 
+// callTimeout bounds one operation.
+const callTimeout = 5 * time.Second
+
 // Do implements [Engine].
 func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error) {
 	if o.Kind == Undo { // the script needs to know how long ago the Reserve began
@@ -47,7 +50,7 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 		}
 		args = append(args, string(l.Unit), w.id(), l.Max, w.partLength().Microseconds(), period, w.keepTime().Milliseconds())
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := r.run(ctx, operate, k.Account, args...)
 	if err != nil {

@@ -201,12 +201,15 @@ func (r *Request) States() []State {
 	return r.lastSnapshot.states(r.limits, r.lastKey)
 }
 
+// maxLookups is how many keys States looks up at the same time.
+const maxLookups = 16
+
 // States returns the states of the limits of each key, in the order of keys. A key has no states
 // if it has no limits, or if the engine does not work now.
 func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	states := make([][]State, len(keys))
 	var lookups errgroup.Group
-	lookups.SetLimit(16)
+	lookups.SetLimit(maxLookups)
 	for i, k := range keys {
 		if len(k.Limits) > 0 {
 			lookups.Go(func() error {
@@ -245,6 +248,7 @@ func (v *snapshot) localTime(at time.Time) time.Time {
 	return at.Add(v.clockOffset)
 }
 
+// settleLater adds an operation that Settle will do.
 func (l *Limits) settleLater(k *Key, o Op) {
 	most := maxUnsettled
 	if o.Kind == Undo { // half of the room is kept for what turns have used

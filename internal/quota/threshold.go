@@ -24,6 +24,7 @@ type Thresholds struct {
 	byLimit map[string]passedThreshold // by the names of the limits
 }
 
+// passedThreshold is the highest threshold that was passed in a window.
 type passedThreshold struct {
 	percent int
 	until   time.Time // the end of the window

@@ -46,6 +46,7 @@ func encodingOf(r *http.Request) (string, error) {
 	return "", ErrEncoding
 }
 
+// decoder decodes a body while it is read.
 type decoder struct {
 	encoding string
 	body     *encodedBody

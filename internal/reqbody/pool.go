@@ -149,7 +149,10 @@ func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done fu
 	return slot.Release, nil
 }
 
-// Skip reads and drops at most 256 KiB of an HTTP/1 body that the handler does not need, and
+// maxSkipped is how many bytes of a body Skip reads. If the body is longer, the connection ends.
+const maxSkipped = 256 << 10
+
+// Skip reads and drops at most maxSkipped bytes of an HTTP/1 body that the handler does not need, and
 // reports whether these bytes came in time. Without Skip, the server would read the body before it writes
 // the answer, without a limit of time. For HTTP/2, Skip does nothing and returns true.
 func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
@@ -157,7 +160,7 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 		return true
 	}
 	LimitDiscard(w)
-	_, err := io.CopyN(io.Discard, r.Body, 256<<10) // if the body is longer, the connection ends
+	_, err := io.CopyN(io.Discard, r.Body, maxSkipped)
 	if errors.Is(err, io.EOF) {
 		// The deadline ends here: the answer may take longer.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})

@@ -193,6 +193,7 @@ func (i *inputItem) readCompaction(r *Request, fields itemFields) *field.Error {
 	return nil
 }
 
+// readTrigger reads the item that asks for a summary instead of an answer.
 func (i *inputItem) readTrigger(r *Request, _ itemFields) *field.Error {
 	i.hiddenFromModel = true
 	r.Shortening.Summary, r.Shortening.UsersStay = true, true

@@ -31,7 +31,7 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 			continue // it asks for something once
 		}
 		id := item.id
-		if id == "" || len(id) > 128 || taken[id] || r.ConversationID != "" && item.kind != typeReasoning {
+		if id == "" || len(id) > maxItemID || taken[id] || r.ConversationID != "" && item.kind != typeReasoning {
 			id = responseid.Item(itemTypes[item.kind].idPrefix, suffix, "i"+strconv.Itoa(i))
 		}
 		taken[id] = true
@@ -39,6 +39,9 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 	}
 	return items
 }
+
+// maxItemID is the most bytes of an item's id. An item with a longer id gets a new id.
+const maxItemID = 128
 
 // storedJSON returns the item for a store, with this id. A call or an output that has no status gets the
 // status completed.

@@ -129,6 +129,7 @@ func echoedField(name, neutral string, member func(*responseSettings) *wirejson.
 	}
 }
 
+// noPromptsReason is the reason in the error for the field prompt.
 const noPromptsReason = "there are no prompts here; use 'instructions' and 'input'"
 
 // check checks required and dependent fields. It lists the skipped tools as ignored.
@@ -186,6 +187,7 @@ func (r *Request) readTopLogprobs(v wirejson.Value) *field.Error {
 	return r.ReadTopLogprobs(v)
 }
 
+// minOutputTokens is the least max_output_tokens that OpenAI allows.
 const minOutputTokens = 16
 
 func (r *Request) readMaxTokens(v wirejson.Value) *field.Error {
@@ -260,6 +262,7 @@ var inputReaders = field.Readers[*Request]{
 	"prompt":               field.Refused[*Request](noPromptsReason),
 }
 
+// notStoredReason is the reason in the errors for members that refer to stored responses.
 const notStoredReason = "an answer in the form of a chat completion is not stored; send the whole conversation, or use POST /v1/responses"
 
 func (i *inputItem) checkChat() *field.Error {

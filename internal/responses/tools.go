@@ -22,8 +22,11 @@ type originalTool struct {
 // toolSearchTool is the name of the function that stands for a tool_search.
 const toolSearchTool = "tool_search"
 
+// plainNamespace is a namespace that means the same as no namespace.
+const plainNamespace = "functions"
+
 func functionName(namespace, name string) string {
-	if namespace == "" || namespace == "functions" { // both mean no namespace
+	if namespace == "" || namespace == plainNamespace {
 		return name
 	}
 	return prompt.CutName(namespace+"__"+name, "")

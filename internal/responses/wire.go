@@ -94,6 +94,7 @@ type responseSettings struct {
 	User             wirejson.Value `json:"user,omitempty"`
 }
 
+// conversation is the conversation of a Response (ResponseConversation).
 type conversation struct {
 	ID string `json:"id"`
 }

@@ -40,7 +40,8 @@ type Request struct {
 	Process *appserver.Process `json:"-"` // of the app-server; nil: none yet
 }
 
-const maxModel = 100 // bytes; a client can choose any name
+// maxModel bounds the name of a model, in bytes. A client can choose any name.
+const maxModel = 100
 
 // Set holds the requests that are under way. Its zero value is empty and ready to use, and its
 // methods are safe for concurrent use. Its size is bounded by the gateways' limits of waiting

@@ -107,6 +107,7 @@ func (s *Shared) nextBatch() bool {
 	return true
 }
 
+// sharedAccount is an account in Redis, as JSON.
 type sharedAccount struct {
 	*account
 	Since   int64            `json:"since"`   // when counting began, in Unix seconds; 0: nothing was counted

@@ -88,6 +88,9 @@ type Buffer struct {
 	memory *[]byte // nil: no memory is borrowed
 }
 
+// maxPooled bounds the memory that Release gives back to the pool, in bytes. Few events need more.
+const maxPooled = 16 << 10
+
 var memoryPool = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}
 
 // Take returns the memory as an empty slice. If b has no memory, Take borrows some from the pool.
@@ -103,7 +106,7 @@ func (b *Buffer) Keep(p []byte) { *b.memory = p }
 
 // Release gives small memory back to the pool. The result of Take must not be used any more.
 func (b *Buffer) Release() {
-	if b.memory != nil && cap(*b.memory) <= 16<<10 { // few events need more
+	if b.memory != nil && cap(*b.memory) <= maxPooled {
 		memoryPool.Put(b.memory)
 	}
 	b.memory = nil
