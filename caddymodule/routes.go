@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"cmp"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/images"
 	"github.com/caddy-codex/caddy-codex/internal/ollama"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
@@ -323,7 +323,17 @@ func (h *Handler) ollamaRouteOf(path string) (route, bool) {
 	return unknownRoute.inOllamasForm(), strings.HasPrefix(path, "/api/") && !isMisspelt
 }
 
+// optionFields has the indexes of the fields of [Handler], by their names in JSON.
+var optionFields = func() map[string][]int {
+	fields := make(map[string][]int)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Handler]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		fields[name] = field.Index
+	}
+	return fields
+}()
+
 // isOn reports whether an option of an API is on. An empty option, of an API without one, is always on.
 func (h *Handler) isOn(option string) bool {
-	return option == "" || option == ollama.API.Option && h.Ollama || option == images.API.Option && h.Images
+	return option == "" || reflect.ValueOf(h).Elem().FieldByIndex(optionFields[option]).Bool()
 }
