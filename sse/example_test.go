@@ -2,7 +2,6 @@ package sse_test
 
 import (
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// A handler writes events for a client.
+// A handler writes events, and a client reads them.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		stream := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: 10 * time.Second})
@@ -28,15 +27,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		log.Fatal(err)
+	for event, err := range sse.Read(response.Body) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(event.Type, event.Data)
 	}
-	fmt.Printf("%s", body)
 	// Output:
-	// event: word
-	// data: one
-	//
-	// event: word
-	// data: two
+	// word one
+	// word two
 }

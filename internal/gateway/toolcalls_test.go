@@ -14,11 +14,11 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
-	"github.com/caddy-codex/caddy-codex/internal/test/eventstream"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // begun are the steps of a turn that says these lines, each the method of a notification and its
@@ -95,7 +95,7 @@ var suffix = regexp.MustCompile(`(tool_\d+_\d+)_[0-9a-z]+`)
 func deltas(t *testing.T, stream string) string {
 	t.Helper()
 	var all []string
-	for e, err := range eventstream.Read(strings.NewReader(stream)) {
+	for e, err := range sse.Read(strings.NewReader(stream)) {
 		must.OK(t, err)
 		for _, choice := range gjson.Get(e.Data, "choices").Array() {
 			if text := choice.Get("delta.content").String(); text != "" {
@@ -194,7 +194,7 @@ func TestToolCallsOfCodex(t *testing.T) {
 // callEvents returns the names of the calls in a Responses stream, and the arguments of each event.
 func callEvents(t *testing.T, stream string) (names, parts []string) {
 	t.Helper()
-	for e, err := range eventstream.Read(strings.NewReader(stream)) {
+	for e, err := range sse.Read(strings.NewReader(stream)) {
 		must.OK(t, err)
 		event := gjson.Parse(e.Data)
 		switch kind := event.Get("type").String(); {

@@ -8,8 +8,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/eventstream"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // API is one of the APIs that answer with what the model says.
@@ -126,8 +126,8 @@ func (a *Answer) fail(e map[string]any) error {
 }
 
 // eachEvent calls read for a stream's events, but one that is cut off. None may follow the end.
-func (a *Answer) eachEvent(body []byte, read func(eventstream.Event) error) error {
-	for e, err := range eventstream.Read(bytes.NewReader(body)) {
+func (a *Answer) eachEvent(body []byte, read func(sse.Event) error) error {
+	for e, err := range sse.Read(bytes.NewReader(body)) {
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return nil

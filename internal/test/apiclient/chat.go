@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/eventstream"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 type chatChunk struct {
@@ -47,7 +47,7 @@ func (u *chatUsage) usage() *Usage {
 	return &Usage{u.Prompt, u.Completion, u.PromptOf.Cached, u.CompletionOf.Reasoning}
 }
 
-func (a *Answer) chatEvent(e eventstream.Event) error {
+func (a *Answer) chatEvent(e sse.Event) error {
 	switch {
 	case e.Type != "":
 		return fmt.Errorf("an event has a name: %q", e.Type)

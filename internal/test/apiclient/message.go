@@ -3,8 +3,8 @@ package apiclient
 import (
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/eventstream"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // message reads an answer of Anthropic's API.
@@ -18,7 +18,7 @@ func (a *Answer) message(body []byte, stream bool) error {
 		return err
 	}
 	r := new(messagecheck.Reader)
-	err := a.eachEvent(body, func(e eventstream.Event) error {
+	err := a.eachEvent(body, func(e sse.Event) error {
 		err := r.Event(e.Type, []byte(e.Data))
 		a.Ended = r.Ended()
 		return err

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/eventstream"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 type responseBody struct {
@@ -132,7 +132,7 @@ func (r *responseReader) stream(body []byte) (err error) {
 	return err
 }
 
-func (r *responseReader) event(sent eventstream.Event) error {
+func (r *responseReader) event(sent sse.Event) error {
 	var e responseEvent
 	if err := json.Unmarshal([]byte(sent.Data), &e); err != nil {
 		return err

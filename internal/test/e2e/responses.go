@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
-	"github.com/caddy-codex/caddy-codex/internal/test/eventstream"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // Response is a Response object with the members that tests read.
@@ -171,7 +171,7 @@ func (s *Site) readEvents(answer *http.Response) *Response {
 		s.T.Error("content type", kind)
 	}
 	var events []ResponseEvent
-	for frame, err := range eventstream.Read(answer.Body) {
+	for frame, err := range sse.Read(answer.Body) {
 		if err != nil {
 			break
 		}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/eventstream"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // Answer is the answer to one request.
@@ -52,7 +52,7 @@ func Stream(ctx context.Context, url string, body any, textOf func(data string) 
 	start := time.Now()
 	var whole strings.Builder
 	err = Send(ctx, http.MethodPost, url, "", body, func(stream io.Reader) error {
-		for event, err := range eventstream.Read(stream) {
+		for event, err := range sse.Read(stream) {
 			if err != nil {
 				return fmt.Errorf("a stream ended early: %w", err)
 			}

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/eventstream"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 type site struct {
@@ -90,7 +90,7 @@ func (s *site) prompt(prompt string, more object) (a answer) {
 		text, _ := io.ReadAll(response.Body)
 		s.t.Fatalf("status %d: %s", response.StatusCode, text)
 	}
-	for event, err := range eventstream.Read(response.Body) {
+	for event, err := range sse.Read(response.Body) {
 		must.OK(s.t, err)
 		var e object
 		if err := json.Unmarshal([]byte(event.Data), &e); err != nil {

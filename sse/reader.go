@@ -1,6 +1,4 @@
-// Package eventstream reads server-sent events as clients do, the text/event-stream format of the WHATWG HTML
-// standard. It limits the size of an event, and does not interpret the events.
-package eventstream
+package sse
 
 import (
 	"bufio"
@@ -11,7 +9,7 @@ import (
 )
 
 // ErrEventTooLarge is the error of [Read] for an event of more than 64 MiB.
-var ErrEventTooLarge = errors.New("eventstream: the event has more than 64 MiB")
+var ErrEventTooLarge = errors.New("sse: the event has more than 64 MiB")
 
 // maxEvent bounds an event, in bytes, with its field names and comments.
 const maxEvent = 64 << 20
@@ -91,7 +89,7 @@ func splitLines() bufio.SplitFunc {
 			begin = 1
 		}
 		searched = max(searched, begin)
-		end := bytes.IndexAny(data[searched:], "\r\n")
+		end := lineBreak(data[searched:])
 		if end < 0 {
 			searched = len(data)
 			if atEOF && len(data) > begin {
