@@ -63,21 +63,33 @@ func TestDirectoryBounds(t *testing.T) {
 		if all := files(t, path); !strings.HasSuffix(all[len(all)-1], "small99.jsonl") {
 			t.Errorf("the newest is lost: %q", all)
 		}
-		d.Store("large", make([]byte, 60<<10))
-		if all := files(t, path); len(all) != 2 || !strings.HasSuffix(all[1], "large.jsonl") {
+		must.OK(t, os.Mkdir(filepath.Join(path, "20000101T000000.000000000Z-x.jsonl"), 0o700))               // is no recording
+		must.OK(t, os.WriteFile(filepath.Join(path, "20000101T000000.000000000Z-y.jsonl.part"), nil, 0o600)) // of a Caddy that was killed
+		d.Store("large", make([]byte, 100<<10))                                                              // more than Size
+		if all := files(t, path); len(all) != 3 || !strings.HasSuffix(all[2], "large.jsonl") || d.Err() != nil {
 			t.Errorf("beside a large one there are %q", all)
 		}
 		time.Sleep(23 * time.Hour)
 		d.Store("", nil) // as a reload does
-		if all := files(t, path); len(all) != 2 {
+		if all := files(t, path); len(all) != 3 {
 			t.Errorf("before its time it has gone: %q", all)
 		}
 		time.Sleep(2 * time.Hour)
 		d.Store("", nil)
-		if all := files(t, path); len(all) != 1 || all[0] != filepath.Base(other) {
+		if all := files(t, path); len(all) != 2 || all[0] != filepath.Base(other) {
 			t.Errorf("what is too old is still there: %q", all)
 		}
 	})
+}
+
+// TestDirectoryHangs: who asks for the state does not wait for the disk.
+func TestDirectoryHangs(t *testing.T) {
+	d := new(Directory)
+	d.mu.Lock() // as Store does while it writes
+	defer d.mu.Unlock()
+	if err := d.Err(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestDirectoryFails: a directory that cannot be used is told once, and is used as soon as it can be.

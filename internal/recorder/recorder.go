@@ -126,6 +126,13 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 	}()
 }
 
+// Wait waits until all exchanges that have ended are kept, but at most two seconds.
+func (r *Recorder) Wait() {
+	for end := time.Now().Add(2 * time.Second); r.unfinished.Held() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // keep redacts an exchange and keeps its recording.
 func (r *Recorder) keep(e *Exchange) {
 	entries := e.complete()

@@ -124,6 +124,24 @@ func TestUnfinishedAreShared(t *testing.T) {
 	})
 }
 
+// TestWait: before this Caddy exits, what has ended is stored, unless the disk hangs.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(nil)
+		for _, takes := range []time.Duration{time.Second, time.Hour} {
+			stored := make(chan bool, 1)
+			rule := Rule{Mode: All, Store: func(string, []byte) { time.Sleep(takes); stored <- true }}
+			r.Begin(rule, time.Now(), func() Head { return Head{} }).End("", nil)
+			began := time.Now()
+			r.Wait()
+			if waited := time.Since(began); len(stored) == 1 != (takes == time.Second) || waited > 2*time.Second {
+				t.Errorf("after %v, %d are stored", waited, len(stored))
+			}
+			<-stored
+		}
+	})
+}
+
 // TestManySwitches: there is a bound; a user's own switch replaces that user's former one, and nobody else's.
 func TestManySwitches(t *testing.T) {
 	r := New(nil)
