@@ -101,8 +101,10 @@ func serveRecordings(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodPost:
 		asked := struct {
-			recorder.Switch
-			Minutes float64
+			User, Key string
+			Requests  int
+			Minutes   float64
+			Texts     bool
 		}{Minutes: 60}
 		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
 		decoder.DisallowUnknownFields() // a misspelt user must not record everybody
@@ -110,15 +112,15 @@ func serveRecordings(w http.ResponseWriter, r *http.Request) error {
 		if err == nil && (asked.Requests < 0 || asked.Minutes <= 0 || asked.Minutes > 1440) { // a forgotten switch goes off
 			err = errors.New("requests must be 0 (any number) or more, and minutes above 0 and at most 1440")
 		}
-		asked.Own, asked.Until = false, time.Now().Add(time.Duration(asked.Minutes*float64(time.Minute)))
 		if err == nil {
-			err = recordings.Switch(asked.Switch)
+			until := time.Now().Add(time.Duration(asked.Minutes * float64(time.Minute)))
+			err = recordings.Switch(recorder.Switch{User: asked.User, Key: asked.Key, Requests: asked.Requests, Until: until, Texts: asked.Texts})
 		}
 		if err != nil {
 			return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("the body must be JSON with user, key, requests, minutes and texts: %w", err)}
 		}
 	case http.MethodDelete:
-		recordings.SwitchOff(func(recorder.Switch) bool { return true })
+		recordings.SwitchOff()
 	}
 	found, apiErr := findRecording(recordings.List(everybody), r.URL.Query())
 	if apiErr != nil {
@@ -140,25 +142,23 @@ func (h *Handler) servePageRecordings(w http.ResponseWriter, r *http.Request, _ 
 		if r.Method == http.MethodPost && recordings.Switch(own) != nil {
 			return nil, apierror.TooManySwitches()
 		}
-		return findRecording(h.visibleRecordings(r), r.URL.Query())
+		return findRecording(h.ownRecordings(r), r.URL.Query())
 	})
 }
 
-// visibleRecordings returns what a caller may see on the page. Texts are only for the user whose they are.
-func (h *Handler) visibleRecordings(r *http.Request) recorder.List {
-	visible, own := h.visibleUser(r), h.accountOf(r)
-	list := recordings.List(func(user string) bool { return visible == usage.Everybody || visible == user })
-	list.Switches = slices.DeleteFunc(list.Switches, func(s recorder.Switch) bool { return s.User != own })
-	list.Recordings = slices.DeleteFunc(list.Recordings, func(rec *recorder.Recording) bool {
-		return rec.Texts && (!h.Record.Texts || rec.User != own)
-	})
+// ownRecordings returns a caller's own recordings and switches: also with the option `usage all`, since a recording says
+// much more than the usage. Texts that an operator has asked for are for the operator alone.
+func (h *Handler) ownRecordings(r *http.Request) recorder.List {
+	own := h.accountOf(r)
+	list := recordings.List(func(user string) bool { return user == own })
+	list.Recordings = slices.DeleteFunc(list.Recordings, func(rec *recorder.Recording) bool { return rec.Texts && !h.Record.Texts })
 	return list
 }
 
 // markRecorded marks the entries of which the caller may see a recording.
 func (h *Handler) markRecorded(r *http.Request, entries []usage.Entry) {
 	recorded := make(map[[2]string]bool)
-	for _, rec := range h.visibleRecordings(r).Recordings {
+	for _, rec := range h.ownRecordings(r).Recordings {
 		recorded[[2]string{rec.ID, rec.User}] = true
 	}
 	for i := range entries {

@@ -199,11 +199,11 @@ func (r *Recorder) Switch(s Switch) error {
 	return nil
 }
 
-// SwitchOff turns the switches off for which off returns true.
-func (r *Recorder) SwitchOff(off func(Switch) bool) {
+// SwitchOff turns all switches off.
+func (r *Recorder) SwitchOff() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dropSwitches(func(s *Switch) bool { return off(*s) })
+	r.dropSwitches(func(*Switch) bool { return true })
 }
 
 // add adds a recording, and drops what has no room any more: the oldest recording of a user who has at least an equal

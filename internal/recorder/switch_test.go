@@ -150,8 +150,8 @@ func TestManySwitches(t *testing.T) {
 			t.Fatalf("switch %d: %v", i, err)
 		}
 	}
-	r.SwitchOff(func(s Switch) bool { return s.User != "user0" })
-	for _, s := range []Switch{{User: "user0"}, {Own: true}, {User: "user0", Own: true, Requests: 5}} {
+	r.SwitchOff()
+	for _, s := range []Switch{{User: "user0", Own: true}, {User: "user0"}, {Own: true}, {User: "user0", Own: true, Requests: 5}} {
 		if err := r.Switch(s); err != nil {
 			t.Error(err)
 		}
