@@ -55,7 +55,7 @@ func (g *Gateway) recordedHead(ex *exchange) recorder.Head {
 
 // recordedHeaders are the headers that are recorded: those that the answer depends on, or that say what it is.
 var recordedHeaders = []string{
-	"Accept", "Content-Type", "Content-Encoding", "User-Agent", "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
+	"Accept", "Content-Type", "User-Agent", "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
 	"X-Proxy-Output-Mode", "X-Proxy-Stop-After-Tools", "Retry-After", "X-Should-Retry", "X-Codex-Ignored-Params", "X-Codex-Shortened",
 	"X-Codex-Stop-After-Tools-Mode", "X-Codex-Tool-Call-Count", "X-Codex-Tool-Call-Truncated",
 }

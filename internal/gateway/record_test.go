@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -148,4 +149,15 @@ func sentTo(entries []recorder.Entry) string {
 		}
 	}
 	return digits.ReplaceAllString(text, "0")
+}
+
+// TestRecordedHeader: headers with credentials are not recorded, nor that a body was compressed, which it is no more.
+func TestRecordedHeader(t *testing.T) {
+	header := http.Header{"User-Agent": {"x"}}
+	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "Cookie", "Set-Cookie", "X-Forwarded-For", "Content-Encoding", "Chatgpt-Account-Id"} {
+		header.Set(name, "x")
+	}
+	if got := fmt.Sprint(recordedHeader(header)); got != "map[User-Agent:x]" {
+		t.Error(got)
+	}
 }

@@ -96,7 +96,7 @@ func (r *redactor) begin(e *Entry, isHead bool) {
 const maxLine = 256 << 10
 
 var (
-	modelNames  = regexp.MustCompile(`^(?:gpt|o\d|codex)[a-z0-9.-]{0,40}$`)
+	modelNames  = regexp.MustCompile(`^(?:gpt|o\d|codex)(?:[.-]?(?:\d{1,4}|[a-z]|codex|mini|nano|max|pro|chat|image|auto|review|latest|preview|spark|sol|luna|terra|astra|reserve)){0,6}$`)
 	tokenCounts = regexp.MustCompile(`("[a-z_]*(?:tokens|eval_count)":)\d+`)
 	// pictures matches the beginning of a picture's base64, with the size of a PNG.
 	pictures = regexp.MustCompile(`^(?:iVBORw0KGgo[\w+/]{33}|/9j/[\w+/]{12}|R0lGOD[\w+/]{10}|UklGR[\w+/]{11})`)
@@ -195,7 +195,7 @@ func (r *redactor) json(text []byte) {
 		}
 		for i++; i < len(text) && strings.IndexByte("\"{}[]", text[i]) < 0; i++ {
 		}
-		if inside > 0 || vocabulary[key]&word == 0 {
+		if inside > 0 || vocabulary[key]&word == 0 || key == "context" { // Ollama's has a conversation as tokens
 			r.mask(text[start:i], word)
 		} else {
 			r.mask(text[start:i], word|number)

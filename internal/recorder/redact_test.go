@@ -237,6 +237,8 @@ func TestRedactRules(t *testing.T) {
 	}{
 		"a word":         {Entry{Dir: FromClient, Message: json.RawMessage(`{"role":"system","content":"system user"}`)}, []string{`"role":"system"`, `"content"`}, []string{"system user"}},
 		"a model":        {Entry{Dir: FromClient, Message: json.RawMessage(`{"model":"gpt-5.6-sol","parent":"gpt-5.6-sol"}`)}, []string{`"model":"gpt-5.6-sol"`}, []string{`"parent"`, `:"gpt-5.6-sol"}`}},
+		"another model":  {Entry{Dir: FromClient, Message: json.RawMessage(`{"model":"gpt-5-acme-geheim"}`)}, []string{`"model":"`}, []string{"acme", "geheim"}},
+		"tokens":         {Entry{Dir: FromClient, Message: json.RawMessage(`{"context":[7654321,1234567],"index":12}`)}, []string{`"context":[`, `"index":12`}, []string{"7654321", "1234567"}},
 		"a path":         {Entry{Dir: FromServer, Message: json.RawMessage(`{"result":{"path":"/Users/ada/x","id":"resp_68ab"}}`)}, []string{`"path":"/`, `"id":"resp_`}, []string{"ada", "Users", "68ab"}},
 		"numbers":        {Entry{Dir: FromServer, Message: json.RawMessage(`{"index":1234567,"pin":7654321,"token":7654321,"usage":{"totalTokens":89}}`)}, []string{"1234567", `"totalTokens":89`}, []string{"7654321", "pin"}},
 		"a list":         {Entry{Dir: FromServer, Message: json.RawMessage(`{"pin":[{"index":1},7654321]}`)}, []string{`"index":1}`}, []string{"7654321"}},

@@ -38,8 +38,8 @@ func answerIn(entries []recorder.Entry) *answer {
 	return a
 }
 
-// vary matches what differs from answer to answer: ids, times, and what is sealed.
-var vary = regexp.MustCompile(`\b(?:chatcmpl|resp|msg|rs|fc|call|toolu|conv|cmp|ws|ig|req|tool_\d+_\d+)[_-][0-9A-Za-z_-]+` +
+// vary matches what differs from answer to answer: ids, times, what is sealed, and a hash of the release of Codex.
+var vary = regexp.MustCompile(`\b(?:fp|chatcmpl|resp|msg|rs|fc|call|toolu|conv|cmp|ws|ig|req|tool_\d+_\d+)[_-][0-9A-Za-z_-]+` +
 	`|"(?:created|created_at|completed_at|expires_at|[a-z_]+_duration)":(?:[0-9.]+|"[^"]*")` +
 	`|codex-sealed-1\.[\w-]+`)
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
@@ -43,5 +44,14 @@ func TestReplay(t *testing.T) {
 				t.Error(difference)
 			}
 		})
+	}
+}
+
+// TestFixed: only what must differ between two answers may differ.
+func TestFixed(t *testing.T) {
+	recorded := `{"id":"chatcmpl-a1","created":17,"system_fingerprint":"fp_1ac478c60e","content":"a"}`
+	replayed := `{"id":"chatcmpl-b2","created":18,"system_fingerprint":"fp_793ba5c23d","content":"a"}`
+	if fixed(recorded) != fixed(replayed) || fixed(recorded) == fixed(strings.ReplaceAll(replayed, `"a"`, `"b"`)) {
+		t.Errorf("%s and %s", fixed(recorded), fixed(replayed))
 	}
 }
