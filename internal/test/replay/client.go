@@ -86,7 +86,7 @@ var responseID = regexp.MustCompile(`"id":"(resp_[^"]+)"`)
 
 // cancel cancels the response.
 func (c *client) cancel(g *gateway.Gateway) {
-	r, _ := http.NewRequest(http.MethodPost, "http://replay/v1/responses/cancel", http.NoBody)
+	r, _ := http.NewRequest(http.MethodPost, origin+"/v1/responses/cancel", http.NoBody)
 	g.Serve(gateway.Find("/v1/responses/*/cancel"), newClient(new(answer)), r, c.id)
 }
 

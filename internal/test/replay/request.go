@@ -23,6 +23,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/seal"
 )
 
+const origin = "http://replay"
+
 // request returns the recorded request, and its body, which comes as slowly as the recorded one.
 func (s *script) request(ctx context.Context, route *gateway.Route, arrived time.Time) (*http.Request, *timedBody) {
 	if route.API != nil && route.API.Errors != nil {
@@ -33,9 +35,9 @@ func (s *script) request(ctx context.Context, route *gateway.Route, arrived time
 		cut: !s.asked && (s.clientLeft() || s.code == "request_timeout" || s.code == "server_shutting_down"), // perhaps
 	}
 	body.size = len(body.rest)
-	r, err := http.NewRequestWithContext(ctx, s.head.Method, "http://replay"+s.head.Path, body)
+	r, err := http.NewRequestWithContext(ctx, s.head.Method, origin+s.head.Path, body)
 	if err != nil {
-		panic(err) // a path that has a route can be parsed
+		panic(err) // Load has checked it
 	}
 	for name, value := range s.head.Header {
 		r.Header.Set(name, value)
