@@ -51,6 +51,7 @@ func init() {
 	caddy.OnExit(func(ctx context.Context) {
 		exit.begin()
 		runningResponses.Wait(ctx) // each response ends after its drain timeout at the latest
+		recordings.Wait()
 		usageKeeper.Flush()
 		keyLedgerKeeper.Flush()
 		storemodules.StoreLateCounts()

@@ -54,7 +54,7 @@ func (h *Handler) recordRule(ctx caddy.Context, app *App, repl *caddy.Replacer) 
 	}
 	h.recordFiles = &recorder.Directory{Path: path, Size: h.Record.DirectorySize, Age: time.Duration(h.Record.DirectoryAge), Logger: ctx.Slogger()}
 	rule.Store = h.recordFiles.Store
-	app.storeStarts = append(app.storeStarts, func() error { rule.Store("", nil); return nil })
+	app.storeStarts = append(app.storeStarts, func() error { rule.Store("", "", nil); return nil })
 	return rule, nil
 }
 

@@ -91,9 +91,6 @@ func writeList(out io.Writer, text []byte) error {
 	for _, s := range list.Switches {
 		fmt.Fprintf(table, "(recorded)\tuntil %s\t%s\t%s\trequests: %d\ttexts: %t\n", s.Until.Local().Format(time.DateTime), printable(s.User), printable(s.Key), s.Requests, s.Texts)
 	}
-	if list.Dropped > 0 {
-		fmt.Fprintf(table, "(not recorded)\t%d requests, since too many had just ended\n", list.Dropped)
-	}
 	return errors.Join(err, table.Flush())
 }
 

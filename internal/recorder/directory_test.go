@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -31,10 +32,10 @@ func TestDirectoryModes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
 	d := &Directory{Path: path, Size: 1 << 20, Age: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 	for _, id := range []string{"req-1", "../../x", "/etc/passwd", "a:b.jsonl", "", "ü", strings.Repeat("x", 128)} {
-		d.Store(id, []byte("{}\n"))
+		d.Store("ann", id, []byte("{}\n"))
 	}
 	all := files(t, path)
-	if len(all) != 7 || !strings.HasSuffix(all[0], "Z-req-1.jsonl") || !strings.HasSuffix(all[1], "Z-______x.jsonl") || d.Err() != nil {
+	if len(all) != 7 || !strings.HasSuffix(all[0], "-req-1.jsonl") || !strings.HasSuffix(all[1], "-______x.jsonl") || d.Err() != nil {
 		t.Errorf("%q, %v", all, d.Err())
 	}
 	for name, want := range map[string]os.FileMode{all[0]: 0o600, ".": 0o700, "..": 0o700} {
@@ -54,7 +55,7 @@ func TestDirectoryBounds(t *testing.T) {
 		must.OK(t, os.WriteFile(other, []byte("mine"), 0o600))
 		d := &Directory{Path: path, Size: 64 << 10, Age: 24 * time.Hour, Logger: slog.New(slog.DiscardHandler)}
 		for i := range 100 {
-			d.Store(fmt.Sprint("small", i), []byte("{}\n")) // takes up a block of 4 KiB
+			d.Store("ann", fmt.Sprint("small", i), []byte("{}\n")) // takes up a block of 4 KiB
 			if n := len(files(t, path)) - 1; n > 16 || n < min(i, 15) {
 				t.Fatalf("after %d there are %d files", i+1, n)
 			}
@@ -63,33 +64,22 @@ func TestDirectoryBounds(t *testing.T) {
 		if all := files(t, path); !strings.HasSuffix(all[len(all)-1], "small99.jsonl") {
 			t.Errorf("the newest is lost: %q", all)
 		}
-		must.OK(t, os.Mkdir(filepath.Join(path, "20000101T000000.000000000Z-x.jsonl"), 0o700))               // is no recording
-		must.OK(t, os.WriteFile(filepath.Join(path, "20000101T000000.000000000Z-y.jsonl.part"), nil, 0o600)) // of a Caddy that was killed
-		d.Store("large", make([]byte, 100<<10))                                                              // more than Size
-		if all := files(t, path); len(all) != 3 || !strings.HasSuffix(all[2], "large.jsonl") || d.Err() != nil {
+		must.OK(t, os.WriteFile(filepath.Join(path, "20000101T000000.000000000Z-00000000-y.jsonl.part"), nil, 0o600)) // of a Caddy that was killed
+		d.Store("ben", "large", make([]byte, 100<<10))                                                                // more than Size
+		if all := files(t, path); len(all) != 2 || !strings.HasSuffix(all[1], "large.jsonl") || d.Err() != nil {
 			t.Errorf("beside a large one there are %q", all)
 		}
 		time.Sleep(23 * time.Hour)
-		d.Store("", nil) // as a reload does
-		if all := files(t, path); len(all) != 3 {
+		d.Store("", "", nil) // as a reload does
+		if all := files(t, path); len(all) != 2 {
 			t.Errorf("before its time it has gone: %q", all)
 		}
 		time.Sleep(2 * time.Hour)
-		d.Store("", nil)
-		if all := files(t, path); len(all) != 2 || all[0] != filepath.Base(other) {
+		d.Store("", "", nil)
+		if all := files(t, path); len(all) != 1 || all[0] != filepath.Base(other) {
 			t.Errorf("what is too old is still there: %q", all)
 		}
 	})
-}
-
-// TestDirectoryHangs: who asks for the state does not wait for the disk.
-func TestDirectoryHangs(t *testing.T) {
-	d := new(Directory)
-	d.mu.Lock() // as Store does while it writes
-	defer d.mu.Unlock()
-	if err := d.Err(); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestDirectoryFails: a directory that cannot be used is told once, and is used as soon as it can be.
@@ -99,16 +89,67 @@ func TestDirectoryFails(t *testing.T) {
 	var log strings.Builder
 	d := &Directory{Path: path, Size: 1 << 20, Age: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for range 3 {
-		d.Store("id", []byte("{}\n"))
+		d.Store("ann", "id", []byte("{}\n"))
 	}
 	if d.Err() == nil || strings.Count(log.String(), "cannot be stored") != 1 {
 		t.Errorf("%v; %s", d.Err(), log.String())
 	}
 	must.OK(t, os.Remove(path))
-	d.Store("id", []byte("{}\n"))
+	d.Store("ann", "id", []byte("{}\n"))
 	must.OK(t, os.RemoveAll(path)) // as who wants to delete all recordings does
-	d.Store("id", []byte("{}\n"))
+	d.Store("ann", "id", []byte("{}\n"))
 	if d.Err() != nil || strings.Count(log.String(), "\n") != 1 || len(files(t, path)) != 1 {
 		t.Errorf("%v; %s", d.Err(), log.String())
+	}
+}
+
+// TestDirectoryIsShared: large recordings of another user cost a user no files.
+func TestDirectoryIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := t.TempDir()
+		d := &Directory{Path: path, Size: 1 << 20, Age: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+		for i := range 10 {
+			d.Store("ann", fmt.Sprint("ann", i), []byte("{}\n"))
+			time.Sleep(time.Second)
+		}
+		for i := range 100 {
+			d.Store("ben", fmt.Sprint("ben", i), make([]byte, 100<<10))
+			time.Sleep(time.Second)
+		}
+		all := files(t, path)
+		if n := strings.Count(strings.Join(all, " "), "-ann"); n != 10 || len(all) < 12 || !strings.HasSuffix(all[len(all)-1], "-ben99.jsonl") {
+			t.Errorf("left: %q", all)
+		}
+	})
+}
+
+// TestDirectoryHangs: while the disk hangs, what waits for it is bounded, and its state can be read.
+func TestDirectoryHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Directory{Path: t.TempDir(), Size: 1 << 20, Age: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+		hung := make(chan struct{})
+		d.writers.Store(maxWriters) // as many as wait
+		go func() {
+			d.Store("ann", "id", []byte("{}\n"))
+			close(hung)
+		}()
+		<-hung
+		if !errors.Is(d.Err(), errDiskHangs) || len(files(t, d.Path)) != 0 {
+			t.Errorf("%v", d.Err())
+		}
+		d.writers.Store(0)
+		if d.Store("ann", "id", []byte("{}\n")); d.Err() != nil || len(files(t, d.Path)) != 1 {
+			t.Errorf("%v", d.Err())
+		}
+	})
+}
+
+// TestDirectoryOfOthers: what is no recording stays, and does not hinder.
+func TestDirectoryOfOthers(t *testing.T) {
+	path := t.TempDir()
+	must.OK(t, os.MkdirAll(filepath.Join(path, "20200101T000000.000000000Z-00000000-d.jsonl", "full"), 0o700))
+	d := &Directory{Path: path, Size: 1 << 20, Age: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	if d.Store("ann", "id", []byte("{}\n")); d.Err() != nil || len(files(t, path)) != 2 {
+		t.Errorf("%v", d.Err())
 	}
 }

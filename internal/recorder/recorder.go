@@ -20,8 +20,6 @@ const (
 	maxRecordings = 1000
 	// maxSwitches bounds the switches that are on.
 	maxSwitches = 32
-	// maxUnfinished bounds the exchanges that have ended and wait to be redacted.
-	maxUnfinished = 64
 )
 
 // Mode says which requests are recorded.
@@ -37,9 +35,9 @@ const (
 // Rule says what of a site is recorded.
 type Rule struct {
 	Mode  Mode
-	Texts bool                              // recordings have the texts as they are
-	Store func(id string, recording []byte) // also stores each recording; nil: it is only in memory
-	Sent  func(choice int, line []byte)     // gets each line before the app-server gets it, in tests; or nil
+	Texts bool                                    // recordings have the texts as they are
+	Store func(user, id string, recording []byte) // also stores each recording; nil: it is only in memory
+	Sent  func(choice int, line []byte)           // gets each line before the app-server gets it, in tests; or nil
 }
 
 // Switch turns recording on for some requests, beside the rules.
@@ -72,22 +70,21 @@ func (r *Recording) Text() []byte { return r.text }
 
 // Recorder keeps the last recordings. Its methods are safe for concurrent use.
 type Recorder struct {
-	crowd      *claims.Crowd
-	live       *claims.Budget // bytes of the exchanges that are being recorded
-	unfinished *claims.Budget // exchanges that have ended and wait to be redacted
-	switched   atomic.Bool    // there are switches
+	crowd     *claims.Crowd
+	live      *claims.Budget // bytes of the exchanges that are being recorded
+	finishing atomic.Int64   // goroutines of finish
+	switched  atomic.Bool    // there are switches
 
 	mu       sync.Mutex
 	ring     []*Recording // the oldest first
 	bytes    int
 	switches []*Switch
-	dropped  int64 // exchanges that were not kept for want of memory
 }
 
 // New returns a recorder. several reports whether there are several users, as for [claims.NewCrowd].
 func New(several func() bool) *Recorder {
 	crowd := claims.NewCrowd(several)
-	return &Recorder{crowd: crowd, live: claims.NewBudget(maxBytes, chunkSize, crowd), unfinished: claims.NewBudget(maxUnfinished, 1, crowd)}
+	return &Recorder{crowd: crowd, live: claims.NewBudget(maxBytes, chunkSize, crowd)}
 }
 
 // Begin begins the recording of a request that came at began; nil: nothing wants it.
@@ -108,33 +105,30 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 	if r.switched.Load() && r.takeSwitch(e) {
 		wanted = true
 	}
-	unfinished := r.unfinished.Claim(e.head.User)
-	if wanted && !unfinished.Grow(1) {
-		wanted = false
-		r.mu.Lock()
-		r.dropped++
-		r.mu.Unlock()
-	}
 	if !wanted {
 		e.drop()
 		return
 	}
+	r.finishing.Add(1)
 	go func() { // ends soon; otherwise the client would wait for the end of its answer
-		defer unfinished.Release()
-		defer e.drop()
-		r.keep(e)
+		defer r.finishing.Add(-1)
+		rec := r.keep(e)
+		e.drop() // before the recording is stored, since the disk may hang
+		if e.rule.Store != nil {
+			e.rule.Store(rec.User, rec.ID, rec.text)
+		}
 	}()
 }
 
-// Wait waits until all exchanges that have ended are kept, but at most two seconds.
+// Wait waits until all exchanges that have ended are kept and stored, but at most two seconds.
 func (r *Recorder) Wait() {
-	for end := time.Now().Add(2 * time.Second); r.unfinished.Held() > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Second); r.finishing.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // keep redacts an exchange and keeps its recording.
-func (r *Recorder) keep(e *Exchange) {
+func (r *Recorder) keep(e *Exchange) *Recording {
 	entries := e.complete()
 	duration := time.Duration(entries[len(entries)-1].At)
 	code := entries[len(entries)-1].Note
@@ -145,9 +139,7 @@ func (r *Recorder) keep(e *Exchange) {
 	}
 	rec.Bytes = len(rec.text)
 	r.add(rec)
-	if e.rule.Store != nil {
-		e.rule.Store(rec.ID, rec.text)
-	}
+	return rec
 }
 
 // pathOf returns the path in the head of a recording, which is redacted.
@@ -233,14 +225,13 @@ func (r *Recorder) add(rec *Recording) {
 type List struct {
 	Recordings []*Recording `json:"recordings"` // the newest first
 	Switches   []Switch     `json:"switches"`
-	Dropped    int64        `json:"dropped,omitempty"` // requests that were not recorded, since too many had just ended
 }
 
 // List returns the recordings and switches of the users for which visible returns true.
 func (r *Recorder) List(visible func(user string) bool) List {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := List{Recordings: []*Recording{}, Switches: []Switch{}, Dropped: r.dropped}
+	list := List{Recordings: []*Recording{}, Switches: []Switch{}}
 	for _, rec := range slices.Backward(r.ring) {
 		if visible(rec.User) {
 			list.Recordings = append(list.Recordings, rec)

@@ -77,7 +77,7 @@ func (s *script) serve(p *player) (got *answer, difference string, err error) {
 	exit, exitNow := context.WithCancel(context.Background())
 	defer exitNow()
 	options := s.gatewayOptions()
-	options.Exit, options.Record = exit, recorder.Rule{Mode: recorder.All, Texts: s.head.Texts, Sent: p.sent, Store: func(_ string, text []byte) {
+	options.Exit, options.Record = exit, recorder.Rule{Mode: recorder.All, Texts: s.head.Texts, Sent: p.sent, Store: func(_, _ string, text []byte) {
 		recording = text
 		close(ended)
 	}}

@@ -58,7 +58,7 @@ func recordRun(t *testing.T, seed uint64, transcripts *fakecodex.Transcripts) ma
 	t.Helper()
 	var mu sync.Mutex
 	all := make(map[string][]byte)
-	rule := recorder.Rule{Mode: recorder.All, Texts: seed%2 == 0, Store: func(id string, recording []byte) {
+	rule := recorder.Rule{Mode: recorder.All, Texts: seed%2 == 0, Store: func(_, id string, recording []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		all[strings.ReplaceAll(id, "/", "_")] = recording
