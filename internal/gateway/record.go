@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
-	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -27,25 +26,15 @@ func (g *Gateway) record(ex *exchange) {
 	ex.releaseOnClose(releaseFunc(func() { ex.recording.End("aborted", nil) })) // does nothing after endRecording
 }
 
-// RecordedOptions are the options of a server on which its answers depend, in the head of a recording.
-type RecordedOptions struct {
-	Tools       turn.ToolOptions `json:"tools"`
-	StopGrace   time.Duration    `json:"stop_grace"`
-	IdleTimeout time.Duration    `json:"idle_timeout"`
-	Keepalive   time.Duration    `json:"keepalive"`
-	MaxBody     int64            `json:"max_body"`
-	MaxChoices  int              `json:"max_choices"`
-	WebSearch   bool             `json:"web_search"`
-	NoReasoning bool             `json:"no_reasoning"`
-	Shorten     bool             `json:"shorten"`
-	Ollama      bool             `json:"ollama"`
-}
-
 func (g *Gateway) recordedHead(ex *exchange) recorder.Head {
 	o := &g.opts
 	head := recorder.Head{
 		RequestID: requestID(ex.r), Time: ex.arrived, User: ex.user, Method: ex.r.Method, Path: ex.r.URL.Path, Proto: ex.r.Proto,
-		Header: recordedHeader(ex.r.Header), Options: RecordedOptions{o.Tools, o.StopGrace, o.IdleTimeout, o.Keepalive, o.MaxBody, g.queue.Heaviest(), o.WebSearch, o.NoReasoning, o.Shorten, o.Ollama},
+		Header: recordedHeader(ex.r.Header),
+		Options: map[string]any{
+			"tools": o.Tools, "stop_grace": o.StopGrace, "idle_timeout": o.IdleTimeout, "keepalive": o.Keepalive, "max_body": o.MaxBody,
+			"max_choices": g.queue.Heaviest(), "web_search": o.WebSearch, "no_reasoning": o.NoReasoning, "shorten": o.Shorten, "ollama": o.Ollama,
+		},
 	}
 	if ex.events != nil {
 		head.Proto = "WebSocket"
@@ -92,8 +81,7 @@ func (w *recordedWriter) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (w *recordedWriter) Write(p []byte) (int, error) {
 	if !w.began {
-		w.began = true
-		w.recording.Began(recorder.Status{Status: http.StatusOK, Header: recordedHeader(w.Header())})
+		w.WriteHeader(http.StatusOK)
 	}
 	began := time.Now()
 	n, err := w.ResponseWriter.Write(p)
@@ -130,15 +118,6 @@ func (e *recordedEvents) WriteEvent(name string, data []byte) error {
 	err := e.events.WriteEvent(name, data)
 	e.recording.Wrote(slices.Concat([]byte("event: "+name+"\ndata: "), data, []byte("\n\n")), began)
 	return err
-}
-
-// recordState returns a function that records the states of the request; nil: it is not recorded.
-func (ex *exchange) recordState() func(status.State) {
-	recording := ex.recording
-	if recording == nil {
-		return nil
-	}
-	return func(s status.State) { recording.Note(0, string(s), nil) }
 }
 
 func (ex *exchange) recordParts(choice int, outputs []turn.Output) {

@@ -3,6 +3,8 @@ package recorder
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -112,9 +114,12 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 	r.finishing.Add(1)
 	go func() { // ends soon; otherwise the client would wait for the end of its answer
 		defer r.finishing.Add(-1)
-		rec := r.keep(e)
-		e.drop() // before the recording is stored, since the disk may hang
-		if e.rule.Store != nil {
+		defer func() {
+			if fault := recover(); fault != nil { // what a client sends must not end this Caddy
+				slog.Error("a request could not be recorded: please report this", "error", fault, "stack", string(debug.Stack()))
+			}
+		}()
+		if rec := r.keep(e); e.rule.Store != nil {
 			e.rule.Store(rec.User, rec.ID, rec.text)
 		}
 	}()
@@ -127,26 +132,21 @@ func (r *Recorder) Wait() {
 	}
 }
 
-// keep redacts an exchange and keeps its recording.
+// keep redacts an exchange, and keeps its recording.
 func (r *Recorder) keep(e *Exchange) *Recording {
 	entries := e.complete()
 	duration := time.Duration(entries[len(entries)-1].At)
 	code := entries[len(entries)-1].Note
 	redact(entries, e.head.Texts)
+	_ = json.Unmarshal(entries[0].Message, &e.head) // its path is redacted now
 	rec := &Recording{
-		ID: e.head.RequestID, Time: e.head.Time, User: e.head.User, Key: e.key, Path: pathOf(entries), Code: code,
+		ID: e.head.RequestID, Time: e.head.Time, User: e.head.User, Key: e.key, Path: e.head.Path, Code: code,
 		Duration: duration.Seconds(), Texts: e.head.Texts, text: format(entries),
 	}
+	e.drop() // before the recording is stored, since the disk may hang
 	rec.Bytes = len(rec.text)
 	r.add(rec)
 	return rec
-}
-
-// pathOf returns the path in the head of a recording, which is redacted.
-func pathOf(entries []Entry) string {
-	var head Head
-	_ = json.Unmarshal(entries[0].Message, &head)
-	return head.Path
 }
 
 // takeSwitch reports whether a switch wants an exchange, which then counts for it.

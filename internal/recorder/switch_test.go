@@ -134,6 +134,19 @@ func TestWait(t *testing.T) {
 	})
 }
 
+// TestRecordingPanics: a fault ends a recording and nothing else.
+func TestRecordingPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(nil)
+		rule := Rule{Mode: All, Store: func(string, string, []byte) { panic("a fault") }}
+		r.Begin(rule, time.Now(), func() Head { return Head{} }).End("", nil)
+		synctest.Wait()
+		if n := r.finishing.Load(); n != 0 {
+			t.Errorf("%d are not finished", n)
+		}
+	})
+}
+
 // TestManySwitches: there is a bound; a user's own switch replaces that user's former one, and nobody else's.
 func TestManySwitches(t *testing.T) {
 	r := New(nil)

@@ -13,16 +13,29 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
+// options are those in the head of a recording.
+type options struct {
+	Tools       turn.ToolOptions `json:"tools"`
+	StopGrace   time.Duration    `json:"stop_grace"`
+	IdleTimeout time.Duration    `json:"idle_timeout"`
+	Keepalive   time.Duration    `json:"keepalive"`
+	MaxBody     int64            `json:"max_body"`
+	MaxChoices  int              `json:"max_choices"`
+	WebSearch   bool             `json:"web_search"`
+	NoReasoning bool             `json:"no_reasoning"`
+	Shorten     bool             `json:"shorten"`
+	Ollama      bool             `json:"ollama"`
+}
+
 // script is a recording as it is replayed.
 type script struct {
 	head     recorder.Head
-	options  gateway.RecordedOptions
+	options  options
 	body     []byte
 	bodyAt   time.Duration
 	actions  []action // of the app-server, in the order in which they are due
