@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/store"
@@ -90,6 +91,9 @@ func (s *script) serve(p *player) (got *answer, difference string, err error) {
 	arrived := time.Now()
 	r, body := s.request(ctx, route, arrived)
 	p.client.body = body
+	if strings.Contains(s.answer.text, `"request_id":`) { // the module repeats the id in a header, and an error repeats that
+		p.client.header.Set(messages.RequestIDHeader, s.head.RequestID)
+	}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if s.head.Proto == webSocket {
