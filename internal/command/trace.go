@@ -69,8 +69,8 @@ func trace(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	default:
 		entries, parseErr := recorder.Parse(text)
 		timeline := recorder.NewTimeline(entries)
-		if timeline.Head.Version == 0 {
-			return cmp.Or(parseErr, errors.New("this is no recording of a request: the message of its first line has no version"))
+		if v := timeline.Head.Version; v != recorder.Version {
+			return cmp.Or(parseErr, fmt.Errorf("this is no recording of a request in version %d of the format: the head has version %d", recorder.Version, v))
 		}
 		width, _, noTerminal := term.GetSize(int(os.Stdout.Fd()))
 		writeTimeline(cmd.OutOrStdout(), timeline, width, noTerminal == nil && os.Getenv("NO_COLOR") == "")

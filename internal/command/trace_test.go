@@ -110,11 +110,11 @@ func TestTrace(t *testing.T) {
 func TestTraceFails(t *testing.T) {
 	address, _ := admin(t)
 	broken, empty := filepath.Join(t.TempDir(), "broken"), filepath.Join(t.TempDir(), "empty")
-	if err := errors.Join(os.WriteFile(broken, []byte("{}\n{"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(broken, []byte(`{"dir":"end"}`+"\n"+`{"dir":"\u001b[31m"}`), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"req-2": "no such recording", broken: "line 2 of the recording: ", empty: "no recording of a request", "./none.jsonl": `no file "./none.jsonl"`, filepath.Dir(broken): "is a directory", "a b": "accepts at most 1 arg", "on x": "unknown command",
+		"req-2": "no such recording", broken: "line 2 of the recording: unknown dir \"\\x1b[31m\"", empty: "no recording of a request", "./none.jsonl": `no file "./none.jsonl"`, filepath.Dir(broken): "is a directory", "a b": "accepts at most 1 arg", "on x": "unknown command",
 	} {
 		if _, err := runTrace(append(strings.Fields(args), "--address", address)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("trace %s: %v, want %s", args, err, want)
@@ -138,7 +138,7 @@ func TestTraceColors(t *testing.T) {
 			t.Errorf("%d: plain\n%s\nwith colors\n%s", width, plain.String(), colored.String())
 		}
 	}
-	for _, damaged := range []string{"", `{"at":0.000001}`, `{"at":1e300,"took":1e300,"dir":"to_client"}`, `{"at":-1e300,"took":5}`} {
+	for _, damaged := range []string{"", `{"at":0.000001,"dir":"end"}`, `{"at":1e300,"took":1e300,"dir":"to_client"}`, `{"at":-1e300,"took":5,"dir":"read"}`} {
 		entries, err := recorder.Parse([]byte(damaged))
 		if err != nil {
 			t.Fatal(err)

@@ -151,7 +151,7 @@ func (e *Exchange) End(code string, details any) {
 
 // complete returns all entries, not redacted, after the end.
 func (e *Exchange) complete() []Entry {
-	e.head.Version, e.head.Cut = 1, e.cut
+	e.head.Version, e.head.Cut = Version, e.cut
 	head, _ := json.Marshal(&e.head)
 	all := append(make([]Entry, 0, len(e.entries)+1), Entry{Dir: FromClient, Message: head})
 	for _, entry := range e.entries {

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,9 +64,12 @@ func (m *Millis) UnmarshalJSON(text []byte) error {
 	return err
 }
 
+// Version is that of the format.
+const Version = 1
+
 // Head is the Message of the first entry.
 type Head struct {
-	Version   int               `json:"version"` // 1
+	Version   int               `json:"version"`
 	RequestID string            `json:"request_id"`
 	Time      time.Time         `json:"time"`          // when the request arrived
 	Texts     bool              `json:"texts"`         // the texts are as they were; otherwise they are replaced, see redact.go
@@ -96,7 +100,11 @@ type Part struct {
 func Parse(text []byte) (entries []Entry, err error) {
 	for line := range bytes.Lines(text) {
 		var e Entry
-		if err := json.Unmarshal(line, &e); err != nil {
+		err := json.Unmarshal(line, &e)
+		if err == nil && !slices.Contains(dirs[:], e.Dir) {
+			err = fmt.Errorf("unknown dir %q", e.Dir)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("line %d of the recording: %w", len(entries)+1, err)
 		}
 		entries = append(entries, e)

@@ -6,18 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
-
-// version is that of the recordings which can be replayed.
-const version = 1
-
-// kinds are what the entries of a recording may be.
-var kinds = []recorder.Dir{
-	recorder.FromClient, recorder.ToServer, recorder.FromServer, recorder.Read, recorder.Parts, recorder.ToClient, recorder.Noted, recorder.End,
-}
 
 // Load reads the file of a recorded request. The error says in one sentence what is wrong with the file.
 func Load(text []byte) ([]recorder.Entry, error) {
@@ -32,8 +23,8 @@ func Load(text []byte) ([]recorder.Entry, error) {
 		return nil, errors.New("the file is empty")
 	case head.Version == 0:
 		return nil, errors.New("the file is no recording of a request: its first line has no head with a version")
-	case head.Version != version:
-		return nil, fmt.Errorf("the file has version %d of the format, and this replay knows version %d: use that of the release that made the file", head.Version, version)
+	case head.Version != recorder.Version:
+		return nil, fmt.Errorf("the file has version %d of the format, and this replay knows version %d: use that of the release that made the file", head.Version, recorder.Version)
 	}
 	if _, err := http.NewRequest(head.Method, origin+head.Path, http.NoBody); err != nil {
 		return nil, fmt.Errorf("the file is damaged: its head has no valid request: %w", err)
@@ -44,11 +35,6 @@ func Load(text []byte) ([]recorder.Entry, error) {
 			return nil, errors.New("the file is cut off within its last line")
 		}
 		return nil, fmt.Errorf("the file is damaged: %w", err)
-	}
-	for i, e := range entries {
-		if !slices.Contains(kinds, e.Dir) {
-			return nil, fmt.Errorf("the file is damaged: line %d has the unknown dir %q", i+1, e.Dir)
-		}
 	}
 	if entries[len(entries)-1].Dir != recorder.End {
 		return nil, errors.New("the file is cut off: its last line is not the end of the request")

@@ -40,7 +40,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		"cut within a line":           {strings.Join(lines[:6], "") + lines[6][:20], "the file is cut off within its last line"},
 		"cut behind a line":           {strings.Join(lines[:6], ""), "the file is cut off: its last line is not the end of the request"},
 		"without a quote":             {with(5, `"dir"`, `"dir`), "the file is damaged: line 5 of the recording: invalid character 'n' after object key"},
-		"an unknown entry":            {with(5, `"note"`, `"not"`), `the file is damaged: line 5 has the unknown dir "not"`},
+		"an unknown entry":            {with(5, `"note"`, `"not"`), `the file is damaged: line 5 of the recording: unknown dir "not"`},
 	} {
 		entries, err := Load([]byte(test.text))
 		switch {
