@@ -363,9 +363,7 @@ func (t *Thread) mayBelong(e *Event) bool {
 }
 
 func (t *Thread) currentTurnID() string {
-	t.mu.Lock()
-	turnID := t.turnID
-	t.mu.Unlock()
+	turnID, _ := t.running()
 	return turnID
 }
 

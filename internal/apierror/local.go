@@ -40,7 +40,7 @@ var (
 	Unauthorized      = constructor(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
 	AdminKeyWrong     = constructor(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
 	NoSuchAppServer   = constructor1[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
-	NoSuchRecording   = constructor(NewClass(CodeNotFound, http.StatusNotFound, 0).Of("id"), "There is no recording of a request with this id: it was not recorded, or has made room for later ones.")
+	NoSuchRecording   = constructor(NewClass(CodeNotFound, http.StatusNotFound, 0).Of("id"), "There is no recording of a request with this id: it was not recorded, or has made room for later ones. Switch recording on, and repeat the request.")
 	TooManySwitches   = constructor(RateLimited, "Too many users have their requests recorded now. Please try again later.")
 	SignInUnderWay    = constructor(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
 	SignInFailed      = constructor1[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")

@@ -46,24 +46,25 @@ const (
 
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// add adds an entry, with a copy of data.
-func (e *Exchange) add(entry Entry, data []byte) {
+// add adds an entry, with a copy of data, and reports whether it has done so.
+func (e *Exchange) add(entry Entry, data []byte) bool {
 	if e == nil {
-		return
+		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, isEnd := Millis(time.Since(e.began)), entry.Dir == End // the end always fits
 	if e.ended || e.cut && !isEnd {
-		return
+		return false
 	}
 	e.size += int64(len(data) + entryOverhead)
 	if !isEnd && (e.size > maxExchange || e.size > e.claim.Size() && !e.claim.Grow(max(e.size-e.claim.Size(), chunkSize))) {
 		e.cut = true
-		return
+		return false
 	}
 	entry.At, entry.Message = max(0, now-entry.Took), e.keep(data)
 	e.entries, e.ended = append(e.entries, entry), isEnd
+	return true
 }
 
 // keep returns a copy of data.
@@ -98,15 +99,12 @@ func (e *Exchange) Note(choice int, note string, details any) {
 	e.addJSON(Entry{Dir: Noted, Choice: choice, Note: note}, details)
 }
 
-func (e *Exchange) addJSON(entry Entry, details any) {
-	if e == nil {
-		return
-	}
+func (e *Exchange) addJSON(entry Entry, details any) bool {
 	var data []byte
-	if details != nil {
+	if e != nil && details != nil {
 		data, _ = json.Marshal(details)
 	}
-	e.add(entry, data)
+	return e.add(entry, data)
 }
 
 // Parts records outputs of the turn of a choice, if there are any.
@@ -116,18 +114,18 @@ func (e *Exchange) Parts(choice int, outputs []Part) {
 	}
 }
 
-// statusNote marks the entry with the status of the answer until the end.
-const statusNote = "status"
-
 // Began records the status of the answer.
-func (e *Exchange) Began(s Status) { e.addJSON(Entry{Dir: ToClient, Note: statusNote}, s) }
+func (e *Exchange) Began(s Status) { e.addJSON(Entry{Dir: ToClient}, s) }
 
 // MinWait is the time from which a write counts as one that waited for the client.
 const MinWait = time.Millisecond
 
+// written is the Dir of bytes that went to the client, until the end: their Message may be no JSON.
+const written Dir = "written"
+
 // Wrote records bytes that were written to the client since began.
 func (e *Exchange) Wrote(data []byte, began time.Time) {
-	e.add(Entry{Dir: ToClient, Took: Millis(time.Since(began))}, data)
+	e.add(Entry{Dir: written, Took: Millis(time.Since(began))}, data)
 }
 
 // Key sets the id of the key with which the request came.
@@ -143,8 +141,7 @@ func (e *Exchange) Key(id string) {
 // End ends the exchange: it is kept if its rule, or a switch, wants it. code is that of the error; empty:
 // the request has not failed. details are those of its turn, or nil.
 func (e *Exchange) End(code string, details any) {
-	if e != nil && !e.ended { // only the goroutine of the request ends it
-		e.addJSON(Entry{Dir: End, Note: code}, details)
+	if e.addJSON(Entry{Dir: End, Note: code}, details) {
 		e.r.finish(e, code != "")
 	}
 }
@@ -156,22 +153,19 @@ func (e *Exchange) complete() []Entry {
 	all := append(make([]Entry, 0, len(e.entries)+1), Entry{Dir: FromClient, Message: head})
 	for _, entry := range e.entries {
 		data, last := entry.Message, &all[len(all)-1]
-		written := entry.Dir == ToClient && entry.Note == ""
 		switch {
-		case written && last.Dir == ToClient && last.Note == "" && (time.Duration(last.Took) < MinWait || !utf8.Valid(last.Message)):
+		case entry.Dir == written && last.Dir == written && (time.Duration(last.Took) < MinWait || !utf8.Valid(last.Message)):
 			last.Message = append(last.Message, data...) // so that no rune is cut; but what was written after a wait is apart
 			last.Took += entry.Took
 			continue
-		case !written && !wirejson.ValidWithin(maxNesting, data):
+		case entry.Dir != written && !wirejson.ValidWithin(maxNesting, data):
 			entry.Text, entry.Message = string(data), nil
 		}
 		all = append(all, entry)
 	}
 	for i := range all {
-		if entry := &all[i]; entry.Dir == ToClient && entry.Note == "" {
-			entry.Text, entry.Message = string(entry.Message), nil
-		} else if entry.Dir == ToClient {
-			entry.Note = ""
+		if entry := &all[i]; entry.Dir == written {
+			entry.Dir, entry.Text, entry.Message = ToClient, string(entry.Message), nil
 		}
 	}
 	return all
