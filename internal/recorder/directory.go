@@ -17,7 +17,7 @@ import (
 const (
 	fileTime   = "20060102T150405.000000000Z" // begins the names of files, which are so in the order of time
 	fileSize   = 4 << 10                      // what a file takes up at least, in bytes
-	maxWriters = 16                           // recordings that wait for the disk; further ones are not stored
+	maxWaiting = 64 << 20                     // bytes of recordings that wait for the disk; further ones are not stored
 )
 
 var (
@@ -34,7 +34,7 @@ type Directory struct {
 	Age    time.Duration // after which a file is removed, at the latest an hour later if there are recordings
 	Logger *slog.Logger
 
-	writers atomic.Int32
+	waiting atomic.Int64 // bytes
 	err     atomic.Pointer[error]
 
 	mu      sync.Mutex
@@ -53,11 +53,11 @@ func (d *Directory) Err() error {
 // Store keeps the recording of a user's request with an id, which may have any characters. Without a recording, it
 // only removes files. It logs when keeping begins to fail.
 func (d *Directory) Store(user, id string, recording []byte) {
-	err := errDiskHangs
-	if d.writers.Add(1) <= maxWriters {
+	err, size := errDiskHangs, max(int64(len(recording)), fileSize)
+	if d.waiting.Add(size) <= maxWaiting {
 		err = d.store(user, id, recording)
 	}
-	d.writers.Add(-1)
+	d.waiting.Add(-size)
 	if err != nil && d.Err() == nil {
 		d.Logger.Error("recordings cannot be stored: make room, or let this user write the directory", "directory", d.Path, "error", err)
 	}

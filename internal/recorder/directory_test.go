@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -123,12 +124,29 @@ func TestDirectoryIsShared(t *testing.T) {
 	})
 }
 
+// TestDirectoryBurst: of many requests that end at once, all are stored.
+func TestDirectoryBurst(t *testing.T) {
+	const burst = 300
+	d := &Directory{Path: t.TempDir(), Size: 1 << 30, Age: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	var storing sync.WaitGroup
+	d.mu.Lock()
+	for range burst {
+		storing.Go(func() { d.Store("ann", "id", []byte("{}\n")) })
+	}
+	must.Happen(t, "all wait for the disk", func() bool { return d.waiting.Load() == burst*fileSize })
+	d.mu.Unlock()
+	storing.Wait()
+	if n := len(files(t, d.Path)); n != burst || d.Err() != nil {
+		t.Errorf("%d files, %v", n, d.Err())
+	}
+}
+
 // TestDirectoryHangs: while the disk hangs, what waits for it is bounded, and its state can be read.
 func TestDirectoryHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Directory{Path: t.TempDir(), Size: 1 << 20, Age: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 		hung := make(chan struct{})
-		d.writers.Store(maxWriters) // as many as wait
+		d.waiting.Store(maxWaiting) // as many as wait
 		go func() {
 			d.Store("ann", "id", []byte("{}\n"))
 			close(hung)
@@ -137,7 +155,7 @@ func TestDirectoryHangs(t *testing.T) {
 		if !errors.Is(d.Err(), errDiskHangs) || len(files(t, d.Path)) != 0 {
 			t.Errorf("%v", d.Err())
 		}
-		d.writers.Store(0)
+		d.waiting.Store(0)
 		if d.Store("ann", "id", []byte("{}\n")); d.Err() != nil || len(files(t, d.Path)) != 1 {
 			t.Errorf("%v", d.Err())
 		}
