@@ -80,8 +80,10 @@ simulate:
 # replay sends the request of a recording through the gateway again, and prints what goes out differently:
 # `make replay FILE=recording.jsonl`. Without FILE, it replays those in testdata/recordings.
 FILE :=
+export FILE
 replay:
-	go test -count 1 -v -run '^TestReplay$$' ./internal/test/replay -replay '$(abspath $(FILE))'
+	@case "$$FILE" in ''|/*) ;; *) FILE=$$PWD/$$FILE ;; esac; \
+	go test -count 1 -v -run '^TestReplay$$' ./internal/test/replay -replay "$$FILE"
 
 # smoke checks a running server: `make smoke URL=https://HOST KEY=sk-...`.
 URL := http://localhost:$(PORT)

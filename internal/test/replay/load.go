@@ -10,6 +10,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/recorder"
 )
 
+// lastYear bounds the times in a head: the replay waits for them, in virtual time.
+const lastYear = 2200
+
 // Load reads the file of a recorded request. The error says in one sentence what is wrong with the file.
 func Load(text []byte) ([]recorder.Entry, error) {
 	text = bytes.TrimSpace(text)
@@ -25,6 +28,9 @@ func Load(text []byte) ([]recorder.Entry, error) {
 		return nil, errors.New("the file is no recording of a request: its first line has no head with a version")
 	case head.Version != recorder.Version:
 		return nil, fmt.Errorf("the file has version %d of the format, and this replay knows version %d: use that of the release that made the file", head.Version, recorder.Version)
+	}
+	if head.Time.Year() > lastYear {
+		return nil, fmt.Errorf("the file is damaged: its head has a time in the year %d", head.Time.Year())
 	}
 	if _, err := http.NewRequest(head.Method, origin+head.Path, http.NoBody); err != nil {
 		return nil, fmt.Errorf("the file is damaged: its head has no valid request: %w", err)

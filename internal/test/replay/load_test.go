@@ -37,6 +37,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		"without its first line":      {strings.Join(lines[1:], ""), noHead},
 		"of a newer version":          {with(1, `"version":1,`, `"version":2,"path":[],`), "the file has version 2 of the format, and this replay knows version 1: use that of the release that made the file"},
 		"no path":                     {with(1, `"path":"/`, `"path":"/%z`), `the file is damaged: its head has no valid request: parse "http://replay/%zv1/chat/completions": invalid URL escape "%zv"`},
+		"far in the future":           {with(1, `"time":"2000`, `"time":"9999`), "the file is damaged: its head has a time in the year 9999"},
 		"cut within a line":           {strings.Join(lines[:6], "") + lines[6][:20], "the file is cut off within its last line"},
 		"cut behind a line":           {strings.Join(lines[:6], ""), "the file is cut off: its last line is not the end of the request"},
 		"without a quote":             {with(5, `"dir"`, `"dir`), "the file is damaged: line 5 of the recording: invalid character 'n' after object key"},

@@ -61,18 +61,22 @@ func run(entries []recorder.Entry, transcripts *fakecodex.Transcripts) (differen
 	p := newPlayer(s, transcripts)
 	defer p.stop()
 	synctest.Wait() // for the first app-server
-	got, difference, err := s.serve(p)
+	replayed, difference, err := s.serve(p)
+	got := answerIn(replayed)
 	if err == nil && difference == "" {
 		difference = s.answer.differs(got, s.clientLeft(), s.head.Texts)
 	}
-	if difference != "" && s.guess != "" {
-		return "", false, fmt.Errorf("%w: %s", ErrUnjudged, s.guess)
+	if difference == "" {
+		return "", false, err
 	}
-	return difference, difference != "" && got != nil && p.reads != got.reads, err
+	if why := s.doubt(got); why != "" {
+		return "", false, fmt.Errorf("%w: %s", ErrUnjudged, why)
+	}
+	return difference, replayed != nil && p.reads != got.reads, err
 }
 
-// serve lets a gateway serve the request. It returns the answer, or how the request went on in another way.
-func (s *script) serve(p *player) (got *answer, difference string, err error) {
+// serve lets a gateway serve the request. It returns the recording of that, or how the request went on in another way.
+func (s *script) serve(p *player) (replayed []recorder.Entry, difference string, err error) {
 	ended := make(chan struct{}) // closed when the replay is recorded
 	var recording []byte
 	exit, exitNow := context.WithCancel(context.Background())
@@ -123,8 +127,8 @@ func (s *script) serve(p *player) (got *answer, difference string, err error) {
 	if difference != "" {
 		return nil, difference, nil
 	}
-	replayed, err := recorder.Parse(recording)
-	return answerIn(replayed), "", err
+	replayed, err = recorder.Parse(recording)
+	return replayed, "", err
 }
 
 // clientLeft reports whether the recorded client did not wait for its answer.

@@ -5,9 +5,11 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/recorder"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
@@ -52,5 +54,19 @@ func TestFixed(t *testing.T) {
 	replayed := `{"id":"chatcmpl-b2","created":18,"system_fingerprint":"fp_793ba5c23d","content":"a"}`
 	if fixed(recorded) != fixed(replayed) || fixed(recorded) == fixed(strings.ReplaceAll(replayed, `"a"`, `"b"`)) {
 		t.Errorf("%s and %s", fixed(recorded), fixed(replayed))
+	}
+}
+
+// TestLinesAreMissing: a file whose lines to the app-server were removed is not what the gateway does now.
+func TestLinesAreMissing(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "recordings", "chat-stream.jsonl"))
+	must.OK(t, err)
+	entries, err := Load(text)
+	must.OK(t, err)
+	transcripts, err := fakecodex.Load(filepath.Join("..", "..", "..", "testdata", "transcripts"))
+	must.OK(t, err)
+	entries = slices.DeleteFunc(entries, func(e recorder.Entry) bool { return e.Dir == recorder.ToServer })
+	if difference, err := Run(t, entries, transcripts); err != nil || difference == "" {
+		t.Errorf("%s, %v", difference, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-codex/caddy-codex/internal/api"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
@@ -27,9 +28,6 @@ const origin = "http://replay"
 
 // request returns the recorded request, and its body, which comes as slowly as the recorded one.
 func (s *script) request(ctx context.Context, route *gateway.Route, arrived time.Time) (*http.Request, *timedBody) {
-	if route.API != nil && route.API.Errors != nil {
-		ctx = context.WithValue(ctx, apierror.EncoderKey{}, route.API.Errors.Encode)
-	}
 	body := &timedBody{
 		ctx: ctx, rest: s.bodyNow(), arrived: arrived, took: s.bodyAt, expired: make(chan struct{}),
 		cut: !s.asked && (s.clientLeft() || s.code == "request_timeout" || s.code == "server_shutting_down"), // perhaps
@@ -43,10 +41,23 @@ func (s *script) request(ctx context.Context, route *gateway.Route, arrived time
 		r.Header.Set(name, value)
 	}
 	r.Header.Set("X-Request-Id", s.head.RequestID)
+	if boundary, _, isForm := bytes.Cut(s.body, []byte("\r\n")); isForm && bytes.HasPrefix(boundary, []byte("--")) {
+		r.Header.Set("Content-Type", `multipart/form-data; boundary="`+string(boundary[2:])+`"`) // which is masked in the head
+	}
 	r.ContentLength = -1
 	r.Proto = s.head.Proto
 	if major, minor, ok := http.ParseHTTPVersion(s.head.Proto); ok {
 		r.ProtoMajor, r.ProtoMinor = major, minor
+	}
+	var form *api.Errors
+	if route.API != nil {
+		form = route.API.Errors
+	}
+	if form == nil {
+		form = gateway.ClientAPI(r).Errors
+	}
+	if form != nil {
+		r = r.WithContext(context.WithValue(ctx, apierror.EncoderKey{}, form.Encode))
 	}
 	return r, body
 }

@@ -43,7 +43,8 @@ type script struct {
 	failures map[string]string // by method: the error with which calls are refused; empty: they get no answer
 	answer   *answer
 	asked    bool   // the model was asked
-	guess    string // why a difference says nothing; empty: it does
+	machine  bool   // Codex's message about a failure has machineParts
+	guess    string // why a difference says nothing, as far as that is known before the replay; see doubt
 	code     string // of the error; empty: the request has not failed
 	end      time.Duration
 }
@@ -219,6 +220,7 @@ func (r *reading) got(choice int, at time.Duration, m gjson.Result) {
 	if t == nil || t.thread != "" && thread != "" && thread != t.thread {
 		return
 	}
+	r.machine = r.machine || machineParts.MatchString(m.Get("params.error.message").Str+" "+m.Get("params.turn.error.message").Str)
 	t.thread = cmp.Or(t.thread, thread)
 	if id := cmp.Or(m.Get("params.turnId").Str, m.Get("params.turn.id").Str); t.request == "" {
 		if t.ids[id]++; t.ids[id] > t.ids[t.id] { // lines of other turns may be among them
@@ -259,14 +261,16 @@ func (r *reading) read(e *recorder.Entry) error {
 }
 
 func (r *reading) noted(e *recorder.Entry, m gjson.Result) {
-	switch t := r.current(e.Choice); e.Note {
-	case "the model's window":
+	t := r.current(e.Choice)
+	switch note := e.Note; {
+	case note == "the model's window":
 		r.windows = append(r.windows, appserver.Model{Slug: m.Get("model").Str, Window: int(m.Get("tokens").Int())})
-	case "the conversation has a kept thread":
+	case note == "the conversation has a kept thread":
 		r.kept = true
-	case "a turn was started":
+	case t == nil: // the lines of the turn are missing
+	case note == "a turn was started":
 		_ = json.Unmarshal([]byte(m.Get("used_before").Raw), &t.used) // zero if it is missing
-	case "a turn was started again":
+	case note == "a turn was started again":
 		all := r.turns[e.Choice]
 		if last := len(all) - 2; last >= 0 && all[last].failed {
 			if before := all[last]; r.wrote >= 0 && r.wrote < t.answered { // the header was due after the first start
@@ -282,16 +286,8 @@ func (r *reading) noted(e *recorder.Entry, m gjson.Result) {
 }
 
 // fitWindow makes the window so that the conversation is shortened as it was, which depends on its tokens. It sets guess
-// if that, or how the body is refused, cannot be known.
+// if that cannot be known.
 func (r *reading) fitWindow(texts bool) {
-	if len(r.body) == 0 && r.clientLeft() {
-		r.guess = "what had come of its body when the client left is not recorded"
-		return
-	}
-	if !texts && !json.Valid(r.body) {
-		r.guess = "its body is no JSON, and what is wrong with it is not recorded"
-		return
-	}
 	if len(r.turns[0]) < 2 && !r.summary {
 		r.windows = nil // it was not
 		if !bytes.Contains(r.body, []byte(`"context_management"`)) {
