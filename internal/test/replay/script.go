@@ -70,6 +70,7 @@ type recordedTurn struct {
 	isAnswered    bool
 	used          codexrpc.Usage
 	failed        bool
+	unknown       string // the note of a read that does not say what has ended the turn; empty: none
 	actions       []action
 	unread        []int // indexes of the lines that were not read yet, and which line of the thread they are
 	lines         int
@@ -107,9 +108,7 @@ func read(entries []recorder.Entry) (*script, error) {
 	r.answer = answerIn(entries)
 	for i := range entries[1:] {
 		r.order = i
-		if err := r.entry(&entries[i+1]); err != nil {
-			return nil, err
-		}
+		r.entry(&entries[i+1])
 	}
 	for _, last := range r.calls {
 		if !last.succeeded {
@@ -119,6 +118,9 @@ func read(entries []recorder.Entry) (*script, error) {
 	r.asked = len(r.turns) > 0
 	for _, turns := range r.turns {
 		for i, t := range turns {
+			if t.unknown != "" { // and the turn was not started again
+				return nil, fmt.Errorf("it is not recorded what has ended the turn (%s)", t.unknown)
+			}
 			t.index = i
 			r.actions = append(r.actions, t.actions...)
 		}
@@ -134,7 +136,7 @@ func read(entries []recorder.Entry) (*script, error) {
 	return r.script, nil
 }
 
-func (r *reading) entry(e *recorder.Entry) error {
+func (r *reading) entry(e *recorder.Entry) {
 	at := time.Duration(e.At)
 	m := gjson.ParseBytes(e.Message)
 	switch e.Dir {
@@ -145,7 +147,7 @@ func (r *reading) entry(e *recorder.Entry) error {
 	case recorder.FromServer:
 		r.got(e.Choice, at, m)
 	case recorder.Read:
-		return r.read(e)
+		r.read(e)
 	case recorder.Parts:
 		if t := r.current(e.Choice); t != nil {
 			for i := range t.actions { // of several choices, another one may have written after these events were read
@@ -166,7 +168,6 @@ func (r *reading) entry(e *recorder.Entry) error {
 	case recorder.End:
 		r.code, r.end = e.Note, at
 	}
-	return nil
 }
 
 // current returns the turn of a choice that was started last, or nil.
@@ -239,10 +240,10 @@ func (r *reading) got(choice int, at time.Duration, m gjson.Result) {
 const never = time.Duration(1<<63 - 1)
 
 // read makes the lines that the turn has read due at that time.
-func (r *reading) read(e *recorder.Entry) error {
+func (r *reading) read(e *recorder.Entry) {
 	t := r.current(e.Choice)
 	if t == nil {
-		return nil
+		return
 	}
 	for len(t.unread) > 0 && t.unread[1] <= e.Lines {
 		a := &t.actions[t.unread[0]]
@@ -255,9 +256,8 @@ func (r *reading) read(e *recorder.Entry) error {
 	case "closed", "unresponsive":
 		t.actions = append(t.actions, action{due: time.Duration(e.At), order: r.order, turn: t, hung: e.Note == "unresponsive"})
 	default:
-		return fmt.Errorf("it is not recorded what has ended the turn (%s)", e.Note)
+		t.failed, t.unknown = true, e.Note
 	}
-	return nil
 }
 
 func (r *reading) noted(e *recorder.Entry, m gjson.Result) {
