@@ -9,6 +9,7 @@ import (
 // doubt returns why it says nothing that the replay differs from the recording, or nothing.
 func (s *script) doubt(got *answer) string {
 	refused := badRequest.MatchString(s.answer.status + s.answer.text)
+	both := s.answer.text + got.text
 	switch {
 	case s.guess != "":
 		return s.guess
@@ -22,7 +23,7 @@ func (s *script) doubt(got *answer) string {
 		return "its header X-Proxy-Output-Mode was refused, and the value of that is masked"
 	case s.head.Texts && s.code != "" && s.machine:
 		return "an address or a path in Codex's message about the failure is masked"
-	case !s.head.Texts && (stopSequences.Match(s.body) || tokenLimits.Match(s.body) && limited.MatchString(s.answer.text+got.text)):
+	case !s.head.Texts && (stopSequences.Match(s.body) && stopped.MatchString(both) || tokenLimits.Match(s.body) && limited.MatchString(both)):
 		return "max_tokens or a stop sequence may have ended the turn, and masked words have other tokens and endings"
 	}
 	return ""
@@ -34,9 +35,10 @@ var (
 	// tokenLimits and stopSequences match the fields of a request that end a turn because of its text.
 	tokenLimits   = regexp.MustCompile(`"(?:max_tokens|max_completion_tokens|max_output_tokens|num_predict|stop_sequences)":`)
 	stopSequences = regexp.MustCompile(`"stop": ?(?:\[ ?)?"`)
-	// limited matches how an answer without texts says that such a field has ended it. Of stop, Chat Completions and
-	// Ollama do not say it.
+	// limited and stopped match how an answer without texts says that such a field has ended it. After a stop sequence,
+	// Chat Completions and Ollama say the same as at the end of the model's answer.
 	limited = regexp.MustCompile(`"(?:finish|done)_reason":"x{6}"|"stop_reason":"(?:xxx_x{6}|xxxx_x{8})"|"incomplete_details":\{"reason":"`)
+	stopped = regexp.MustCompile(`"(?:finish|done)_reason":"x{4}"`)
 	// machineParts matches what is masked in a message about a failure, also in a recording with texts.
 	machineParts = regexp.MustCompile(`[@~]|(?:^|[\s"'(=:])/|\\\\|\d\.\d+\.\d|[a-z\]]:\d`)
 )

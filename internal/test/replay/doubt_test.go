@@ -59,6 +59,7 @@ func TestDoubt(t *testing.T) {
 	}{
 		"the same":                     {chat, same, false, "xxxx", ""},
 		"a limit that ends nothing":    {chat, with(`"max_tokens":5000`), false, "xxxx", ""},
+		"calls, and a stop sequence":   {"chat-stream-calls.jsonl", with(`"stop":["."]`), false, `"finish_reason":"xxxx_xxxxx"`, ""},
 		"a limit, with texts":          {chat, with(`"max_tokens":3`), true, `"finish_reason":"length"`, ""},
 		"a limit of tokens":            {chat, with(`"max_tokens":3`), false, `"finish_reason":"xxxxxx"`, limited},
 		"a limit of Messages":          {messages, with(`"stop_sequences":["sim"]`), false, `"stop_reason":"xxxx_xxxxxxxx"`, limited},
