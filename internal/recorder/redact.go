@@ -76,7 +76,7 @@ func redact(entries []Entry, texts bool) {
 
 // begin prepares for the message of an entry, and cuts it if it is too large.
 func (r *redactor) begin(e *Entry, isHead bool) {
-	r.dir, r.line, r.ours = e.Dir, e.Message, isHead || e.Dir == Noted || e.Dir == End
+	r.dir, r.line, r.item, r.ours = e.Dir, e.Message, "", isHead || e.Dir == Noted || e.Dir == End
 	r.failure, r.raw = r.ours, r.texts && !r.ours
 	switch e.Dir {
 	case FromServer: // in the form that Codex writes; what a line in another form says of a failure is masked like a text
@@ -112,7 +112,8 @@ type redactor struct {
 	texts              bool
 	dir                Dir
 	line               []byte
-	ours, failure, raw bool // of the entry: this server itself says it; it is about a failure; its texts stay
+	item               string // what the deltas in the line belong to; empty: not looked up yet
+	ours, failure, raw bool   // of the entry: this server itself says it; it is about a failure; its texts stay
 	deltas             map[string][][]byte
 	seed               maphash.Seed
 	pseudonyms         map[string]string
@@ -236,8 +237,10 @@ func (r *redactor) value(key string, text []byte) {
 		}
 	case r.raw, r.texts && (key == "id" || key == "threadId"), r.ours && (key == "request_id" || key == "time" || key == "proto"):
 	case r.dir == FromServer && key == "delta":
-		item := itemOf(r.line)
-		r.deltas[item] = append(r.deltas[item], text)
+		if r.item == "" { // once for a line, which may have any number of them
+			r.item = itemOf(r.line)
+		}
+		r.deltas[r.item] = append(r.deltas[r.item], text)
 	case key == "model" && (r.texts || modelNames.Match(text)), r.dir != ToClient && vocabulary[string(text)]&keep != 0:
 	case sealed && r.dir == ToClient: // it differs in each answer
 		copy(text, bytes.Repeat([]byte("x"), len(text)))
@@ -260,7 +263,7 @@ func itemOf(line []byte) (item string) {
 			item += string(value[:max(bytes.IndexAny(value, ",}"), 0)])
 		}
 	}
-	return item
+	return item + " "
 }
 
 // mask masks the inside of a JSON string, or another text, and does not change its size. Escapes stay, also those of
