@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -29,13 +30,16 @@ type Exchange struct {
 	free    []byte  // the rest of the last chunk
 	entries []Entry // not redacted; of each, Message has the bytes
 	key     string
-	cut     bool
+	cut     bool // something was left out
+	full    bool // nothing but the end is added any more
 	ended   bool
 }
 
 const (
-	// maxExchange bounds the bytes of one exchange. What does not fit is left out.
+	// maxExchange bounds the bytes of one exchange, and maxMessage those of one message: of a larger one, only the
+	// size is recorded.
 	maxExchange = maxBytes / 8
+	maxMessage  = maxExchange / 2
 	// entryOverhead is about the memory of an entry beside its bytes.
 	entryOverhead = 128
 	// maxNesting bounds the levels of nested JSON in a message.
@@ -54,12 +58,15 @@ func (e *Exchange) add(entry Entry, data []byte) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, isEnd := Millis(time.Since(e.began)), entry.Dir == End // the end always fits
-	if e.ended || e.cut && !isEnd {
+	if e.ended || e.full && !isEnd {
 		return false
+	}
+	if len(data) > maxMessage {
+		data, e.cut = fmt.Appendf(nil, `{"cut":%d}`, len(data)), true
 	}
 	e.size += int64(len(data) + entryOverhead)
 	if !isEnd && (e.size > maxExchange || e.size > e.claim.Size() && !e.claim.Grow(max(e.size-e.claim.Size(), chunkSize))) {
-		e.cut = true
+		e.cut, e.full = true, true
 		return false
 	}
 	entry.At, entry.Message = max(0, now-entry.Took), e.keep(data)

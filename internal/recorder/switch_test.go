@@ -3,6 +3,7 @@ package recorder
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,4 +165,20 @@ func TestManySwitches(t *testing.T) {
 	if on := r.List(func(string) bool { return true }).Switches; len(on) != 3 || on[2].Requests != 5 {
 		t.Errorf("%+v", on)
 	}
+}
+
+// TestLargeBody: of a body that is too large, only the size is recorded, but what follows it is there.
+func TestLargeBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(nil)
+		e := r.Begin(Rule{Mode: All}, time.Now(), func() Head { return Head{User: "ann"} })
+		e.Body(make([]byte, maxMessage+1))
+		e.Note(0, "waiting", nil)
+		e.End("", nil)
+		synctest.Wait()
+		entries, err := Parse(r.List(func(string) bool { return true }).Recordings[0].Text())
+		if err != nil || len(entries) != 4 || string(entries[1].Message) != `{"cut":4194305}` || entries[2].Note != "waiting" || !strings.Contains(string(entries[0].Message), `"cut":true`) {
+			t.Errorf("%+v, %v", entries, err)
+		}
+	})
 }
