@@ -129,10 +129,10 @@ func TestBalancer(t *testing.T) {
 				log := node.Log.String()
 				loads = append(loads, strings.Count(log, `"route":"chat"`))
 				for line := range strings.Lines(log) { // the start of the turn is logged, too
-				if strings.Contains(line, `"msg":"turn"`) && strings.Contains(line, `"thread":"continued"`) {
-					found++
+					if strings.Contains(line, `"msg":"turn"`) && strings.Contains(line, `"thread":"continued"`) {
+						found++
+					}
 				}
-			}
 			}
 			t.Logf("requests of the nodes: %v; %d of 200 found their thread", loads, found)
 			if spread := slices.Min(loads) > 0; spread != want.spread || found > 180 != want.finds {
