@@ -12,6 +12,7 @@ import (
 func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder *responder) requestOutcome {
 	ex, req := run.ex, run.req
 	req.statusEntry.Enter(status.Running)
+	ex.recording.Note(0, string(status.Running), nil)
 	ex.setHeaders(req)
 	defer responder.close()
 	run.responder = responder

@@ -261,20 +261,18 @@ func (g *Gateway) receive(ex *exchange, of *api.API, decode api.Turn) (req *requ
 		return req, nil, apiErr
 	}
 	req.statusEntry.Enter(status.Starting)
+	ex.recording.Note(0, string(status.Starting), nil)
 	return req, decoded, nil
 }
 
 // trackStatus lists the request in Options.Live until the exchange is closed.
 func (g *Gateway) trackStatus(ex *exchange, of *api.API, decoded api.Request) *status.Entry {
 	entry := &ex.prealloc.statusEntry
-	var entered func(status.State)
-	if recording := ex.recording; recording != nil {
-		entered = func(s status.State) { recording.Note(0, string(s), nil) }
-	}
 	g.opts.Live.Begin(entry, status.Request{
 		ID: requestID(ex.r), User: ex.user, Route: of.Name, Model: decoded.Asked().Model,
-		Choices: decoded.Asked().Choices(), Since: ex.arrived, Entered: entered,
+		Choices: decoded.Asked().Choices(), Since: ex.arrived,
 	})
+	ex.recording.Note(0, string(status.Waiting), nil)
 	ex.releaseOnClose(entry)
 	return entry
 }

@@ -36,7 +36,6 @@ type Request struct {
 	AppServer  string    `json:"app_server,omitempty"` // the id of the app-server that was the first to run one of the choices
 	Characters int64     `json:"characters"`           // of the text, reasoning and arguments that have arrived
 
-	Entered func(State)        `json:"-"` // is called with each new state; nil: nothing is
 	Process *appserver.Process `json:"-"` // of the app-server; nil: none yet
 }
 
@@ -85,12 +84,7 @@ func (e *Entry) Release() {
 }
 
 // Enter changes the state.
-func (e *Entry) Enter(s State) {
-	e.state.Store(s)
-	if e.fixed.Entered != nil {
-		e.fixed.Entered(s)
-	}
-}
+func (e *Entry) Enter(s State) { e.state.Store(s) }
 
 // SetProcess sets the process that runs the request. Only the first call has an effect, even if the
 // choices of the request run in several processes.
