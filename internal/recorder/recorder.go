@@ -116,6 +116,7 @@ func (r *Recorder) finish(e *Exchange, failed bool) {
 		defer r.finishing.Add(-1)
 		defer func() {
 			if fault := recover(); fault != nil { // what a client sends must not end this Caddy
+				e.drop() // keep may not have come so far
 				slog.Error("a request could not be recorded: please report this", "error", fault, "stack", string(debug.Stack()))
 			}
 		}()

@@ -142,8 +142,8 @@ func TestRecordingPanics(t *testing.T) {
 		rule := Rule{Mode: All, Store: func(string, string, []byte) { panic("a fault") }}
 		r.Begin(rule, time.Now(), func() Head { return Head{} }).End("", nil)
 		synctest.Wait()
-		if n := r.finishing.Load(); n != 0 {
-			t.Errorf("%d are not finished", n)
+		if n := r.finishing.Load(); n != 0 || r.live.Held() != 0 {
+			t.Errorf("%d are not finished, %d bytes are held", n, r.live.Held())
 		}
 	})
 }
