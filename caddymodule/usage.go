@@ -140,8 +140,11 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string)
 // serveRawUsage answers with the last turns of the caller, or of all users.
 func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
-		raw, err := usageBook.Raw(h.visibleUser(r)), error(nil)
-		if h.sharedUsage != nil {
+		var raw usage.Raw
+		var err error
+		if h.sharedUsage == nil {
+			raw = usageBook.Raw(h.visibleUser(r))
+		} else {
 			raw, err = h.sharedUsage.Raw(r.Context(), h.visibleUser(r))
 		}
 		h.markRecorded(r, raw.Data)
