@@ -63,7 +63,7 @@ LOGIN     :=
 e2e: deps $(CADDY)
 	CADDY_CODEX_REQUIRE_ALL=1 TRANSPORT=$(TRANSPORT) LOGIN=$(LOGIN) go test -count 1 -timeout 40m ./internal/test/e2e/...
 
-# compat tries releases of Codex and writes the result into docs/codex-releases.md:
+# compat tries releases of Codex and writes the result into docs/dev/codex-releases.md:
 # `make compat VERSIONS="0.160.0 0.169.0"`. TESTS chooses end-to-end tests, as for go test.
 VERSIONS := $(CODEX_VERSION)
 TESTS    := .

@@ -330,13 +330,13 @@ func TestOpenStreamMemory(t *testing.T) {
 	}
 }
 
-// wayLine is a line of the ways in docs/architecture.md that names a function.
+// wayLine is a line of the ways in docs/dev/architecture.md that names a function.
 var wayLine = regexp.MustCompile(`(?m)^ {4}(\w+)\.((?:\w+\.)?\w+)(?: |$)`)
 
-// TestWayOfARequest: the functions that docs/architecture.md lists exist.
+// TestWayOfARequest: the functions that docs/dev/architecture.md lists exist.
 func TestWayOfARequest(t *testing.T) {
 	root := filepath.Join("..", "..")
-	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "dev", "architecture.md"))
 	must.OK(t, err)
 	_, way, found := strings.Cut(string(text), "## The way of a request\n")
 	way, _, ended := strings.Cut(way, "\n## ")

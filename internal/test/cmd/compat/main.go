@@ -4,7 +4,7 @@
 //	go run ./internal/test/cmd/compat 0.160.0 0.169.0
 //
 // It prints what it finds, and writes a row for each release into the table of
-// docs/codex-releases.md.
+// docs/dev/codex-releases.md.
 package main
 
 import (
@@ -28,7 +28,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.cache, "cache", ".cache/compat", "where the releases are installed")
-	flag.StringVar(&o.table, "table", "docs/codex-releases.md", "the page with the table; empty: none")
+	flag.StringVar(&o.table, "table", "docs/dev/codex-releases.md", "the page with the table; empty: none")
 	flag.StringVar(&o.run, "run", ".", "the end-to-end tests to run, as for go test; empty: none")
 	flag.StringVar(&o.timeout, "timeout", "60m", "how long the tests of each package may take")
 	flag.Parse()
