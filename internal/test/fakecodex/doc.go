@@ -1,7 +1,7 @@
 // Package fakecodex plays `codex app-server` from recordings, for tests.
 //
 // [Serve] answers a client as the real program did when the recordings in testdata/transcripts were
-// made. Recordings of requests can be played, too: both have the format of docs/recordings.md. The
+// made. Recordings of requests can be played, too: both have the format of docs/dev/recordings.md. The
 // answers to initialize, getAuthStatus, model/list and thread/start are the recorded ones, also if
 // they are errors; those to thread/inject_items and thread/unsubscribe are always the same; [Options]
 // have the answer to account/rateLimits/read. turn/start plays the recording of a turn.
