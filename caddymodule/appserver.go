@@ -231,6 +231,9 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 	var all []pool.Server
 	for i, server := range servers {
 		cfg, err := server.resolve(repl)
+		if err == nil {
+			err = cfg.CheckCommand()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("app_server %d: %w", i+1, err)
 		}

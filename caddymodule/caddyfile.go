@@ -168,6 +168,8 @@ func (h *Handler) newAliases(repl *caddy.Replacer) ([]prompt.Alias, error) {
 			return nil, fmt.Errorf("model: %s: %w", id, optionErr)
 		case strings.HasSuffix(id, "*") && m.Model == "":
 			return nil, fmt.Errorf("model: %s stands for many names and needs the model that they mean, such as default", id)
+		case strings.Contains(strings.TrimSuffix(id, "*"), "*"):
+			return nil, fmt.Errorf("model: %s: a * must be the last character; it stands for the rest of a name", id)
 		case m.ForceEffort && m.Effort == "":
 			return nil, fmt.Errorf("model: %s has no effort to force", id)
 		}

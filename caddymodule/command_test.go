@@ -98,13 +98,13 @@ func TestCommandDirectory(t *testing.T) {
 
 // TestConfiguredAppServers checks the ids, those of the admin API, and what is refused.
 func TestConfiguredAppServers(t *testing.T) {
-	config := `{"apps":{"http":{"servers":{"b":{"routes":[{"handle":[{"handler":"subroute","routes":[{"handle":[{"handler":"codex","app_servers":[{"command":["/no/such"]}]}]}]}]}]},
-		"a":{"routes":[{"handle":[{"handler":"codex","app_servers":[{"home":"/a"},{"command":["/no/such"]}]}]}]}}}}}`
+	config := `{"apps":{"http":{"servers":{"b":{"routes":[{"handle":[{"handler":"subroute","routes":[{"handle":[{"handler":"codex","app_servers":[{"command":["no-such","app-server"]}]}]}]}]}]},
+		"a":{"routes":[{"handle":[{"handler":"codex","app_servers":[{"home":"/a"},{"command":["no-such","app-server"]}]}]}]}}}}}`
 	servers, err := configuredAppServers([]byte(config))
 	if err != nil || len(servers) != 2 || servers[0].Config.Home != "/a" || servers[1].Config.Home != "" {
 		t.Error(servers, err)
 	}
-	c := provision(t, &Handler{AppServers: []*AppServer{{Command: []string{"/no/such"}}}})
+	c := provision(t, &Handler{AppServers: []*AppServer{{Command: []string{"no-such", "app-server"}}}})
 	c.start(t)
 	if id := sole(t, c.handlers[0]).ID(); id != servers[1].IDs[0] {
 		t.Errorf("the id %s is %s in the configuration", id, servers[1].IDs)

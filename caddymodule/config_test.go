@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -36,7 +37,7 @@ func TestDefaults(t *testing.T) {
 
 // A default does not replace a value that is set.
 func TestSetValuesStay(t *testing.T) {
-	config := `{"app_servers":[{"command":["x"]}],"max_body":7,"max_concurrent":8,"max_per_user":6,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
+	config := `{"app_servers":[{"command":["x","app-server"]}],"max_body":7,"max_concurrent":8,"max_per_user":6,"max_queue":0,"max_queue_wait":"7s","idle_timeout":"9s","keepalive":-1,"drain_timeout":"3s"}`
 	ctx, _ := newContext(t)
 	loaded, err := ctx.LoadModuleByID("http.handlers.codex", json.RawMessage(config))
 	must.OK(t, err)
@@ -52,6 +53,8 @@ func TestSetValuesStay(t *testing.T) {
 func TestRefusedConfigurations(t *testing.T) {
 	t.Setenv("CADDYMODULE_EMPTY", "")
 	t.Setenv("CADDYMODULE_MODEL", "a-model")
+	notExecutable := filepath.Join(t.TempDir(), "program")
+	must.OK(t, os.WriteFile(notExecutable, nil, 0o600))
 	for _, test := range []struct{ config, want string }{
 		{`{"no_such_option":1}`, `unknown field "no_such_option"`},
 		{`{"app_servers":[{"connect":"ws://a"}]}`, "an app-server elsewhere is no longer supported"},
@@ -66,6 +69,13 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"app_servers":[null]}`, "must not be null"},
 		{`{"app_servers":[{"command":["codex",""]}]}`, "the command has an empty part"},
 		{`{"app_servers":[{"command":["{env.CADDYMODULE_EMPTY}"]}]}`, "the command has an empty part"},
+		{`{"app_servers":[{"command":["/no/such/codex","app-server"]}]}`, `app_server 1: cannot start: exec: "/no/such/codex": stat /no/such/codex: no such file`},
+		{`{"app_servers":[{},{"command":["/no/such/codex","app-server"]}]}`, "app_server 2: "},
+		{`{"app_servers":[{"command":["./no-such-program","app-server"]}]}`, "set the command to the path that `command -v codex` prints"},
+		{`{"app_servers":[{"command":["/usr","app-server"]}]}`, "cannot start"},
+		{`{"app_servers":[{"command":["` + notExecutable + `","app-server"]}]}`, "permission denied"},
+		{`{"app_servers":[{"command":["codex","-c","secret"]}]}`, "`codex` has no argument app-server, as in `codex app-server`"},
+		{`{"app_servers":[{"command":["app-server"]}]}`, "`app-server` has no argument app-server"},
 		{`{"app_servers":[{"home":"{env.CADDYMODULE_EMPTY}"}]}`, "{env.CADDYMODULE_EMPTY} is empty"},
 		{`{"app_servers":[{"home":"/srv/{env.CADDYMODULE_EMPTY}"}]}`, "app_server: home: "},
 		{`{"app_servers":[{"env":{"":"x"}}]}`, `"" is not the name of a variable`},
@@ -106,6 +116,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"models":[{"id":"a","effort":"huge"}]}`, `model: a: effort: "huge" must be one of none,`},
 		{`{"models":[{"id":"a","force_effort":true}]}`, "a has no effort to force"},
 		{`{"models":[{"id":"a*"}]}`, "a* stands for many names"},
+		{`{"models":[{"id":"a*b","model":"gpt-5"}]}`, "a*b: a * must be the last character"},
+		{`{"models":[{"id":"**","model":"gpt-5"}]}`, "a * must be the last character"},
 
 		{`{"cors":["*","https://app.example"]}`, "it stands alone"},
 		{`{"cors":["app.example"]}`, `"app.example" is not an origin`},
@@ -115,6 +127,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"hosts":["http://a.example"]}`, "is not the name"},
 		{`{"hosts":["a.example:80"]}`, "is not the name"},
 		{`{"hosts":["a example"]}`, "is not the name"},
+		{`{"hosts":["ap*.example.com"]}`, "is not the name"},
+		{`{"hosts":["*a.example.com"]}`, "is not the name"},
 		{`{"hosts":["{env.NO_SUCH_NAME}"]}`, "hosts: "},
 		{`{"hosts":["a.example","A.EXAMPLE"]}`, "is repeated"},
 		{`{"realm":"{env.NO_SUCH_NAME}"}`, "realm: "},
@@ -130,6 +144,15 @@ func TestRefusedConfigurations(t *testing.T) {
 	}
 	if n := pooled(); n != 0 {
 		t.Errorf("%d processes were made", n)
+	}
+}
+
+// TestAcceptedCommands checks that no command is refused that may work where Caddy runs.
+func TestAcceptedCommands(t *testing.T) {
+	wrapper := filepath.Join(t.TempDir(), "wrapper")
+	must.OK(t, os.WriteFile(wrapper, nil, 0o700))
+	for _, program := range []string{wrapper, "no-such-program", "env"} {
+		provision(t, &Handler{AppServers: []*AppServer{{Command: []string{program, "-c", "a=b", "app-server"}}}})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,9 @@ type siteMatcher struct {
 	realmSuffix string
 }
 
+// partialWildcard matches a name with a * that is not a whole part, which would match no host.
+var partialWildcard = regexp.MustCompile(`[^.]\*|\*[^.]`)
+
 func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, error) {
 	h := new(hosts)
 	for _, given := range names {
@@ -42,7 +46,7 @@ func newHosts(ctx caddy.Context, names []string, repl *caddy.Replacer) (*hosts, 
 		if err != nil {
 			return nil, fmt.Errorf("hosts: %w", err)
 		}
-		if name == "" || strings.ContainsAny(name, "/:@ {}") {
+		if name == "" || strings.ContainsAny(name, "/:@ {}") || partialWildcard.MatchString(name) {
 			return nil, fmt.Errorf("hosts: %q is not the name of a host, such as api.example.com or *.example.com", name)
 		}
 		h.listed = append(h.listed, name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -186,6 +187,23 @@ func (cfg *Config) argsFor(command ...string) ([]string, error) {
 		return nil, fmt.Errorf("`%s` %w, as in `codex %s`", append(cfg.Command, "")[0], errNoArgument, appServerCommand)
 	}
 	return slices.Concat(cfg.Command[1:i], command), nil
+}
+
+// CheckCommand refuses a Command that cannot start an app-server. It does not look up a bare name, and ignores a
+// file that it may not see: the check may run as another user, and with another PATH, than the app-server.
+func (cfg *Config) CheckCommand() error {
+	if _, err := cfg.argsFor(); err != nil {
+		return err
+	}
+	program := cfg.Command[0]
+	if filepath.Base(program) == program {
+		return nil
+	}
+	_, err := exec.LookPath(program)
+	if _, unseen := os.Stat(program); err != nil && !errors.Is(unseen, fs.ErrPermission) {
+		return fmt.Errorf("%w: %w; set the command to the path that `command -v codex` prints", errNotStarted, err)
+	}
+	return nil
 }
 
 // startCatalogue starts the program to print its catalogue. It is killed at the timeout or when ctx ends.

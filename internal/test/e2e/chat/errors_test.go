@@ -221,11 +221,12 @@ func TestMachineUntold(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	broken := filepath.Join(t.TempDir(), "broken")
 	must.OK(t, os.WriteFile(broken, []byte("#!/bin/sh\necho 'token s3cret in /home/me' >&2\nexit 3\n"), 0o700))
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	must.OK(t, os.WriteFile(foreign, []byte("no program of this machine"), 0o700))
 	admin := s.WithAdmin(s.Caddyfile(""))
 	for command, says := range map[string]struct{ everybody, operator string }{
-		"/no/such/codex app-server":          {"cannot be started", "/no/such/codex"},
+		foreign + " app-server":              {"cannot be started", foreign},
 		"no-such-codex-on-a-path app-server": {"not installed", "no-such-codex-on-a-path"},
-		broken:                               {"has no argument app-server", broken},
 		broken + " app-server":               {"the command ends at once", "token s3cret in /home/me"},
 	} {
 		s.Load(strings.Replace(s.Caddyfile("app_server "+command), "admin off", "admin "+admin.Addr, 1))
@@ -242,7 +243,7 @@ func TestMachineUntold(t *testing.T) {
 			}
 			public += text
 		}
-		if found := private.FindString(public); found != "" || strings.Contains(public, "s3cret") || strings.Contains(public, "no/such") {
+		if found := private.FindString(public); found != "" || strings.Contains(public, "s3cret") {
 			t.Errorf("%s: everybody reads %q in %s", command, found, public)
 		}
 		e2e.WaitFor(t, "the reason on the admin API", func() bool {
