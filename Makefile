@@ -1,7 +1,7 @@
 # caddy-codex: `make run` serves the API, `make test` runs all tests.
 
 CADDY_VERSION := v2.11.9
-CODEX_VERSION := 0.169.0
+CODEX_VERSION := 0.171.0
 PORT          := 8080
 MINUTES       := 60
 TIME          := 30s
@@ -64,7 +64,7 @@ e2e: deps $(CADDY)
 	CADDY_CODEX_REQUIRE_ALL=1 TRANSPORT=$(TRANSPORT) LOGIN=$(LOGIN) go test -count 1 -timeout 40m ./internal/test/e2e/...
 
 # compat tries releases of Codex and writes the result into docs/dev/codex-releases.md:
-# `make compat VERSIONS="0.160.0 0.169.0"`. TESTS chooses end-to-end tests, as for go test.
+# `make compat VERSIONS="0.169.0 0.171.0"`. TESTS chooses end-to-end tests, as for go test.
 VERSIONS := $(CODEX_VERSION)
 TESTS    := .
 compat: $(CADDY) $(CLIENTS)

@@ -175,7 +175,7 @@ func itemDone(sequence, output int, itemID, callID, name, arguments string) stri
 			"arguments", arguments, "status", "completed")))
 }
 
-// The messages of the app-server, as codex 0.169 writes them.
+// The messages of the app-server, as codex 0.171 writes them.
 
 func rawItem(callID, name, arguments string) string {
 	return object("method", methodRawItem, "params", raw(object("threadId", "thr", "turnId", "turn", "item",

@@ -86,7 +86,7 @@ func (in *ingestion) readFunctionCall(choice int, m members, input Input, comple
 	in.applyInput(choice, &input)
 }
 
-// readNotification reads a message of the app-server's protocol v2, as codex 0.167 to 0.169 send
+// readNotification reads a message of the app-server's protocol v2, as codex 0.169 to 0.171 send
 // it, and also fragments of arguments, which some builds send. The caller of Ingest must leave out
 // messages of other turns, since Codex replays injected items as rawResponseItem/completed.
 func (in *ingestion) readNotification(choice int, method string, params wirejson.Value) {

@@ -8,7 +8,7 @@
 // its turn.
 //
 // The package starts no program, and depends neither on Caddy nor on the OpenAI API. The types of the
-// protocol follow codex-cli 0.169.0, as
+// protocol follow codex-cli 0.171.0, as
 // `codex app-server generate-ts --experimental` prints them. Messages that this package does not know
 // have no effect but a line in the log, at the level debug.
 package codexrpc

@@ -61,8 +61,7 @@ var ErrNotLoggedIn = errors.New("codex is not logged in")
 // configuration. Codex itself would use its defaults, perhaps with another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")
 
-// ErrTooOld is matched by an error of [Conn.Initialize] or [Conn.SpendResetCredit] if the release
-// of Codex is too old for this client, or does not know the called method.
+// ErrTooOld is matched by an error of [Conn.Initialize] if the release of Codex is too old.
 var ErrTooOld = errors.New("is too old")
 
 // The codes of a [TurnError] that is caused by the login.

@@ -6,20 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 )
 
-// oldestMajor and oldestMinor are the oldest supported release of Codex. Older releases ignore the
-// catalogue of a thread and the settings of its provider, and do not start without their log.
-const (
-	oldestMajor = 0
-	oldestMinor = 167
-)
-
 // Initialize performs the handshake, which must come first. It returns the app-server's version,
-// for example "0.169.0", or [UnknownVersion]. Its error may match [ErrTooOld].
+// for example "0.171.0", or [UnknownVersion]. Its error may match [ErrTooOld].
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
@@ -164,23 +155,3 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 
 // maxModelPages bounds the pages of the list of models, in case the list never ends.
 const maxModelPages = 50
-
-// UnknownVersion stands for a version that cannot be parsed.
-const UnknownVersion = "unknown"
-
-var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
-
-// supportedVersion returns the version in a user agent "name/0.169.0 (…)", with an error if it is too old.
-func supportedVersion(userAgent string) (string, error) {
-	match := versionPattern.FindStringSubmatch(userAgent)
-	if match == nil {
-		return UnknownVersion, nil
-	}
-	version := match[0][1:]
-	major, _ := strconv.Atoi(match[1]) // the largest int if the number is larger
-	minor, _ := strconv.Atoi(match[2])
-	if major == oldestMajor && minor < oldestMinor {
-		return version, fmt.Errorf("codex %s %w: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, ErrTooOld, oldestMajor, oldestMinor)
-	}
-	return version, nil
-}

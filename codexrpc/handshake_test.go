@@ -39,8 +39,8 @@ func TestHandshake(t *testing.T) {
 		`{"requiresOpenaiAuth":true}`:                                            false,
 		`{"authMethod":"apikey","requiresOpenaiAuth":true,"future":{"more":[]}}`: true,
 	} {
-		version, err := shake(t, "test/0.169.0 (Linux; x86_64)", login)
-		if version != "0.169.0" {
+		version, err := shake(t, "test/0.171.0 (Linux; x86_64)", login)
+		if version != "0.171.0" {
 			t.Errorf("the version is %q", version)
 		}
 		if want && err != nil || !want && !errors.Is(err, ErrNotLoggedIn) {
@@ -68,7 +68,7 @@ func TestHandshakeMisconfigured(t *testing.T) {
 				}
 				return c.CheckLogin(t.Context())
 			})
-			p.answer(p.expect(methodInitialize), `{"userAgent":"test/0.169.0 (x)","codexHome":"/h"}`)
+			p.answer(p.expect(methodInitialize), `{"userAgent":"test/0.171.0 (x)","codexHome":"/h"}`)
 			p.expect(methodInitialized)
 			p.notify(methodConfigWarning, warning)
 			p.answer(p.expect(methodAuthStatus), `{"requiresOpenaiAuth":false}`)
@@ -100,34 +100,6 @@ func TestInitializeParams(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 	})
-}
-
-func TestSupportedVersion(t *testing.T) {
-	for userAgent, want := range map[string]struct {
-		version string
-		ok      bool
-	}{
-		"caddy-codex/0.169.0 (Ubuntu 24.4.0; x86_64) unknown": {"0.169.0", true},
-		"caddy-codex/0.167.0":        {"0.167.0", true},
-		"caddy-codex/0.166.9 (…)":    {"0.166.9", false},
-		"caddy-codex/0.89.0":         {"0.89.0", false},
-		"caddy-codex/1.0.0":          {"1.0.0", true},
-		"caddy-codex/1.2.3-alpha.4":  {"1.2.3", true},
-		"something else":             {"unknown", true},
-		"":                           {"unknown", true},
-		"x/99999999999999999999.1.1": {"99999999999999999999.1.1", true},
-	} {
-		version, err := supportedVersion(userAgent)
-		if version != want.version || (err == nil) != want.ok {
-			t.Errorf("%q: %q, %v", userAgent, version, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), "0.167.0 or newer") {
-			t.Errorf("%q does not say what is needed", err)
-		}
-	}
-	if version, err := shake(t, "test/0.120.0", ""); version != "0.120.0" || err == nil {
-		t.Errorf("an old release shook hands: %q, %v", version, err)
-	}
 }
 
 // Each model is listed once, and none that cannot be read.

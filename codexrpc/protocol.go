@@ -143,7 +143,7 @@ type Usage struct {
 	TotalTokens           int64 `json:"totalTokens"`
 	InputTokens           int64 `json:"inputTokens"`
 	CachedInputTokens     int64 `json:"cachedInputTokens"`     // tokens that were read from the provider's cache
-	CacheWriteInputTokens int64 `json:"cacheWriteInputTokens"` // tokens that were written to the provider's cache; 0 before codex 0.169
+	CacheWriteInputTokens int64 `json:"cacheWriteInputTokens"` // tokens that were written to the provider's cache
 	OutputTokens          int64 `json:"outputTokens"`
 	ReasoningOutputTokens int64 `json:"reasoningOutputTokens"`
 }

@@ -263,17 +263,13 @@ const (
 
 // SpendResetCredit spends one of the account's credits, which resets the windows of the plan. The
 // provider chooses the credit. key must not be empty; a second call with the same key spends no
-// second credit. If Codex does not know the method, the error matches [ErrTooOld].
+// second credit.
 func (c *Conn) SpendResetCredit(ctx context.Context, key string) (ResetOutcome, error) {
 	type params struct {
 		Key string `json:"idempotencyKey"`
 	}
 	answer, err := Call[struct{ Outcome ResetOutcome }](ctx, c, methodSpendReset, params{key})
-	refused, ok := errors.AsType[*CallError](err)
-	switch {
-	case ok && (refused.Code == codeMethodNotFound || strings.Contains(refused.Message, "unknown variant")):
-		return "", fmt.Errorf("this codex %w to spend reset credits; update it", ErrTooOld)
-	case ok: // the returned error omits the body of the provider's answer
+	if refused, ok := errors.AsType[*CallError](err); ok { // the returned error omits the body of the provider's answer
 		message, _, _ := strings.Cut(refused.Message, "; content-type=")
 		return "", fmt.Errorf("codex says: %s", truncate(message, maxSpendError))
 	}

@@ -168,7 +168,7 @@ func (d *double) answer(method string) string {
 func (d *double) result(method string) string {
 	switch is := d.is; method {
 	case methodInitialize:
-		version := "0.169.0"
+		version := "0.171.0"
 		if is["old"] {
 			version = "0.120.0"
 		}

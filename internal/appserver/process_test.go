@@ -20,7 +20,7 @@ func TestProcessLife(t *testing.T) {
 	p.Start()
 	dir := p.Dir()
 	ready := awaitState(t, p, StateReady)
-	if ready.PID == 0 || ready.Version != "0.169.0" || ready.Restarts != 0 || ready.Reason != "" || ready.Since.IsZero() {
+	if ready.PID == 0 || ready.Version != "0.171.0" || ready.Restarts != 0 || ready.Reason != "" || ready.Since.IsZero() {
 		t.Errorf("ready is %+v", ready)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -99,7 +99,7 @@ func TestFailuresAtTheStart(t *testing.T) {
 		{"uses_its_defaults", "misconfigured complains", patience, []string{"codex cannot use its configuration: no provider x; mend /the/codex/home/config.toml"}, "mend what the server's log names"},
 		{"is_mute", "mute:initialize", time.Second, []string{"start timeout of 1s"}, "not answered in time"},
 		{"does_not_tell_its_login", "mute:getAuthStatus", 3 * time.Second, []string{"start timeout of 3s"}, "not answered in time"},
-		{"is_too_old", "old complains", patience, []string{"0.120.0 is too old", "0.167.0 or newer", "npm install"}, "install a newer one"},
+		{"is_too_old", "old complains", patience, []string{"0.120.0 is too old", "0.169.0 or newer", "npm install"}, "install a newer one"},
 		{"is_logged_out", "logged-out complains", patience, []string{"not logged in", "/the/codex/home", "codex login"}, "run `codex login`"},
 		{"dies", "dies:initialize", patience, []string{"ended before it answered", "signal: killed"}, "the command ends at once"},
 		{"dies_later", "dies:getAuthStatus", patience, []string{"ended before it answered", "signal: killed"}, "the command ends at once"},

@@ -56,7 +56,7 @@ func Command(t testing.TB, name string) (command []string, env map[string]string
 // resultsOf returns the results of calls that need no more than the login, by method.
 func resultsOf(login Login) map[string]any {
 	results := map[string]any{
-		"initialize":          map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
+		"initialize":          map[string]any{"userAgent": "fake/0.171.0 (x)", "codexHome": "/x"},
 		"getAuthStatus":       map[string]any{"authMethod": nil, "requiresOpenaiAuth": false},
 		"account/read":        map[string]any{"account": nil, "requiresOpenaiAuth": false},
 		"account/login/start": map[string]any{"verificationUrl": "https://issuer.example/device", "userCode": "AB-CD"}, // nobody enters it

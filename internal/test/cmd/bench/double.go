@@ -87,7 +87,7 @@ func (d *double) dispatch(line []byte) error {
 	thread := string(member(line, threadMember))
 	switch string(member(line, methodMember)) {
 	case "initialize":
-		return d.answer(id, `{"userAgent":"bench/0.169.0 (Linux)","codexHome":"/","platformFamily":"unix","platformOs":"linux"}`)
+		return d.answer(id, `{"userAgent":"bench/0.171.0 (Linux)","codexHome":"/","platformFamily":"unix","platformOs":"linux"}`)
 	case "getAuthStatus":
 		return d.answer(id, `{"authMethod":null,"requiresOpenaiAuth":false}`)
 	case "account/read":
@@ -166,7 +166,7 @@ func newTurn(d *double, thread string, line []byte) *fakeTurn {
 // blastBytes is how much of a blast is written at once: what a pipe holds.
 const blastBytes = 64 << 10
 
-// play sends the messages of the turn, in the form and order of codex 0.169.
+// play sends the messages of the turn, in the form and order of codex 0.171.
 func (t *fakeTurn) play() {
 	ids := `"threadId":"` + t.thread + `","turnId":"` + t.id + `"`
 	stamp := `,"emittedAtMs":` + strconv.FormatInt(time.Now().UnixMilli(), 10) + "}\n"

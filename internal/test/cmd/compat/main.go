@@ -1,7 +1,7 @@
 // Command compat tries releases of Codex: it looks up the stages of the features that this
 // project sets, and runs the end-to-end tests. It installs the releases with npm:
 //
-//	go run ./internal/test/cmd/compat 0.160.0 0.169.0
+//	go run ./internal/test/cmd/compat 0.169.0 0.171.0
 //
 // It prints what it finds, and writes a row for each release into the table of
 // docs/dev/codex-releases.md.
@@ -44,7 +44,7 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	if len(o.releases) == 0 {
-		return errors.New("name the releases to try, such as 0.169.0")
+		return errors.New("name the releases to try, such as 0.171.0")
 	}
 	features, err := readFeatures()
 	if err != nil {

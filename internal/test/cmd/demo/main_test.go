@@ -68,7 +68,7 @@ func runScript(t *testing.T, port, programs string) (string, error) {
 	must.OK(t, os.WriteFile(path, script, 0o755))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "0.169.0", port)
+	cmd := exec.CommandContext(ctx, path, "0.171.0", port)
 	cmd.WaitDelay = time.Second
 	cmd.Env = []string{"PATH=" + programs}
 	out, err := cmd.CombinedOutput()
@@ -121,17 +121,17 @@ func TestRun(t *testing.T) {
 		"no Node":         {map[string]string{"go": recentGo}, false, []string{"Node is missing", "install Node 20"}},
 		"no npm":          {map[string]string{"go": recentGo, "node": ""}, false, []string{"npm is missing"}},
 		"no registry":     {map[string]string{"go": recentGo, "node": "", "npm": "exit 1"}, false, []string{"npm could not install Codex. Is the network there"}},
-		"no module proxy": {map[string]string{"go": offline, "codex": "echo codex-cli 0.169.0"}, false, []string{"Go could not fetch the modules. Is the network there"}},
-		"a broken build":  {map[string]string{"go": broken, "codex": "echo codex-cli 0.169.0"}, false, []string{"syntax error", "the build failed"}},
-		"a codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.167.0", "curl": "printf 0; exit 7"}, true,
-			[]string{"starting Codex 0.167.0", "demo -codex /", "-port 9000"}},
+		"no module proxy": {map[string]string{"go": offline, "codex": "echo codex-cli 0.171.0"}, false, []string{"Go could not fetch the modules. Is the network there"}},
+		"a broken build":  {map[string]string{"go": broken, "codex": "echo codex-cli 0.171.0"}, false, []string{"syntax error", "the build failed"}},
+		"a codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.169.0", "curl": "printf 0; exit 7"}, true,
+			[]string{"starting Codex 0.169.0", "demo -codex /", "-port 9000"}},
 		"a newer one": {map[string]string{"go": recentGo, "codex": "echo codex-cli 1.2.0"}, true, []string{"starting Codex 1.2.0"}},
-		"an old codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.166.9", "node": "", "npm": npm}, true,
-			[]string{"is 0.166.9, which is too old (0.167 or newer", "using 0.169.0 instead", "installing Codex 0.169.0", "demo -codex .cache/codex/"}},
+		"an old codex": {map[string]string{"go": recentGo, "codex": "echo codex-cli 0.168.9", "node": "", "npm": npm}, true,
+			[]string{"is 0.168.9, which is too old (0.169 or newer", "using 0.171.0 instead", "installing Codex 0.171.0", "demo -codex .cache/codex/"}},
 		"a codex that does not run": {map[string]string{"go": recentGo, "codex": "exit 1", "node": "", "npm": npm}, true,
-			[]string{"does not run: using 0.169.0 instead", "demo -codex .cache/codex/"}},
+			[]string{"does not run: using 0.171.0 instead", "demo -codex .cache/codex/"}},
 		"no codex": {map[string]string{"go": recentGo, "node": "", "npm": npm}, true,
-			[]string{"installing Codex 0.169.0", "starting Codex 0.169.0"}},
+			[]string{"installing Codex 0.171.0", "starting Codex 0.171.0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			programs := map[string]string{"chmod": chmodScript}

@@ -267,7 +267,11 @@ func defaultModel(t *testing.T, s *e2e.Site) (slug string) {
 // error of a model that does not exist names the others.
 func TestUnknownModelNamesOthers(t *testing.T) {
 	s := e2e.NewSite(t, "model fast gpt-5 low")
-	want := "The models here are: " + strings.Join(s.Models(), ", ") + "."
+	models, end := s.Models(), "."
+	if len(models) > 12 { // some releases of Codex list more than an error names
+		models, end = models[:12], " and others."
+	}
+	want := "The models here are: " + strings.Join(models, ", ") + end
 	for _, stream := range []string{"", `"stream":true,`} {
 		body := strings.Replace(e2e.ChatBody("http:404", nil), `"model":"gpt-5"`, stream+`"model":"no-such/model"`, 1)
 		began := time.Now()

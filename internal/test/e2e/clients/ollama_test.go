@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,8 +27,15 @@ func playVSCode(t *testing.T, s *e2e.Site) {
 		t.Fatalf("%+v %+v", version, list)
 	}
 	model := list.Models[0].Model
+	var listed struct {
+		Window int `json:"context_length"`
+	}
+	s.GetJSON("/v1/models/"+strings.TrimSuffix(model, ":latest"), &listed)
+	if listed.Window == 0 {
+		t.Errorf("%s has no window", model)
+	}
 	_, show := s.Call(http.MethodPost, "/api/show", e2e.Fields{"model": model}, nil)
-	for _, want := range []string{`"capabilities":["completion","tools","thinking","vision"]`, `"general.basename":"GPT-`, `"codex.context_length":272000`} {
+	for _, want := range []string{`"capabilities":["completion","tools","thinking","vision"]`, `"general.basename":"GPT-`, fmt.Sprintf(`"codex.context_length":%d`, listed.Window)} {
 		if !strings.Contains(show, want) {
 			t.Errorf("%s has no %s", show, want)
 		}
