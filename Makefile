@@ -2,6 +2,7 @@
 
 CADDY_VERSION := v2.11.9
 CODEX_VERSION := 0.171.0
+NFPM_VERSION  := v2.45.2
 PORT          := 8080
 MINUTES       := 60
 TIME          := 30s
@@ -17,6 +18,7 @@ RACE_CADDY := build/race/caddy
 XCADDY   := $(CACHE)/xcaddy
 LINT     := $(CACHE)/analyze
 JQ       := $(CACHE)/gojq
+NFPM     := $(CACHE)/nfpm-$(NFPM_VERSION)
 CODEX    := $(CACHE)/codex/$(CODEX_VERSION)
 
 # npm writes this file when it has installed the clients of the tests.
@@ -139,12 +141,12 @@ lines:
 	@ALL=$(ALL) ./scripts/lines '$(BASE)'
 
 # release builds the files of a release in build/release. It publishes nothing.
-release: $(XCADDY) $(JQ)
-	@./scripts/release $(VERSION) $(CADDY_VERSION) $(XCADDY) $(JQ)
+release: $(XCADDY) $(JQ) $(NFPM)
+	@./scripts/release $(VERSION) $(CADDY_VERSION) $(XCADDY) $(JQ) $(NFPM)
 
-# deps installs what the tests need: the linter, jq for a command in the docs, the pinned
-# Codex, the npm clients, Chromium and Redis.
-deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
+# deps installs what the tests need: the linter, jq for a command in the docs, nfpm for
+# packages, the pinned Codex, the npm clients, Chromium and Redis.
+deps: $(LINT) $(JQ) $(NFPM) $(CODEX) $(CLIENTS)
 	@./scripts/chromium
 	@./scripts/redis
 
@@ -184,6 +186,12 @@ $(LINT): tools/go.mod tools/go.sum $(wildcard tools/analyze/*.go)
 $(JQ): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
 	cd tools && go build -o ../$@ github.com/itchyny/gojq/cmd/gojq
+
+# It is no tool of tools/go.mod: it has ninety modules that nothing else needs.
+$(NFPM):
+	@mkdir -p $(@D)
+	GOBIN=$(CURDIR)/$(@D)/nfpm go install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+	@mv $(@D)/nfpm/nfpm $@ && rmdir $(@D)/nfpm
 
 $(CODEX):
 	npm install --no-save --prefix $(CACHE)/codex @openai/codex@$(CODEX_VERSION)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"log/slog"
 	"os"
@@ -163,6 +164,10 @@ func TestDocumentedBlocks(t *testing.T) {
 				if _, err := apikeys.Open(path, slog.New(slog.DiscardHandler)); err != nil {
 					t.Errorf("%s: %v", b, err)
 				}
+			case "xml":
+				if err := xml.Unmarshal([]byte(b.text), new(struct{})); err != nil {
+					t.Errorf("%s: %v", b, err)
+				}
 			case "sh":
 				b.checkCommands(t)
 			case "js", "go", "python", "mermaid", "text":
@@ -243,6 +248,7 @@ var commands = map[string]func(b block, words []string) error{
 	"sudo": checkFiles, "mkdir": checkFiles, "umask": checkFiles, "build/caddy": checkFiles, "cp": checkFiles, "install": checkFiles,
 	"tar": checkFiles, "export": checkFiles, "cd": checkFiles, "jq": checkFiles, "openssl": checkFiles, "ls": checkFiles, "gh": checkFiles,
 	"sha256sum": checkFiles, "grep": checkFiles, "claude": checkFiles, "base64": checkFiles, "echo": checkFiles, "printf": checkFiles,
+	"sc.exe": checkFiles, "launchctl": checkFiles, "caddy-codex": checkFiles,
 }
 
 // checkCommands checks the commands of a block.

@@ -44,6 +44,10 @@ func TestDockerfile(t *testing.T) {
 	if copied == 0 {
 		t.Error("nothing is copied")
 	}
+	// scripts/release puts the programs where the stage has them.
+	if file := exampleFile(t, "docker/Dockerfile"); !strings.Contains(file, "--output /linux/$TARGETARCH/caddy ") || !strings.Contains(file, " /linux/${TARGETARCH}/caddy ") {
+		t.Error(file)
+	}
 	ignored := strings.Fields(e2e.ReadFile(t, "../../../../.dockerignore"))
 	for _, path := range []string{".cache", ".git", "build", "**/node_modules", "**/.env"} {
 		if !slices.Contains(ignored, path) {

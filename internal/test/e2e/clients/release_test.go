@@ -65,7 +65,7 @@ func TestReleaseRefuses(t *testing.T) {
 		"v0.1.0-dirty": "the working tree has changes",
 		"1.0":          "is no version such as v0.1.0",
 	} {
-		cmd := exec.CommandContext(e2e.Context(t), "../../../../scripts/release", version, "v2.0.0", "no-such-xcaddy", "no-such-jq", t.TempDir())
+		cmd := exec.CommandContext(e2e.Context(t), "../../../../scripts/release", version, "v2.0.0", "no-such-xcaddy", "no-such-jq", "no-such-nfpm", t.TempDir())
 		if output, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(output), want) {
 			t.Errorf("%s: %v\n%s", version, err, output)
 		}
