@@ -4,6 +4,7 @@
 //     node upstream.mjs CODEX CASE      CODEX is the program, such as `codex`; without CASE, all cases run
 
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { homedir } from "node:os";
@@ -35,7 +36,38 @@ async function provider(script, headers = {}) {
     res.end();
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { bodies, url: `http://127.0.0.1:${server.address().port}/v1`, close: () => server.close() };
+  return { bodies, server, url: `http://127.0.0.1:${server.address().port}/v1`, close: () => server.close() };
+}
+
+// webSockets lets a provider answer WebSockets: each message of the client with the events that script yields.
+function webSockets(server, script) {
+  const frame = (text) => {
+    const data = Buffer.from(text);
+    return Buffer.concat([Buffer.from(data.length < 126 ? [0x81, data.length] : [0x81, 126, data.length >> 8, data.length & 255]), data]);
+  };
+  server.on("upgrade", (req, socket) => {
+    const accept = createHash("sha1").update(req.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+    let data = Buffer.alloc(0);
+    socket.on("error", () => {}).on("data", (part) => {
+      data = Buffer.concat([data, part]);
+      for (;;) {
+        if (data.length < 14) return;
+        const short = data[1] & 127;
+        const [at, length] = short === 126 ? [4, data.readUInt16BE(2)] : short === 127 ? [10, Number(data.readBigUInt64BE(2))] : [2, short];
+        if (data.length < at + 4 + length) return;
+        const mask = data.subarray(at, at + 4);
+        const text = Buffer.from(data.subarray(at + 4, at + 4 + length).map((byte, i) => byte ^ mask[i % 4])).toString();
+        const isText = (data[0] & 15) === 1;
+        data = data.subarray(at + 4 + length);
+        if (!isText) continue;
+        for (const event of script(JSON.parse(text))) {
+          if (!event) return socket.end(); // the response breaks off
+          socket.write(frame(JSON.stringify(event)));
+        }
+      }
+    });
+  });
 }
 
 // The events of answers.
@@ -45,7 +77,7 @@ const completed = {
   response: { id: "r1", usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } },
 };
 const item = (type, item) => ({ type: `response.output_item.${type}`, output_index: 0, item });
-const message = (text) => ({ type: "message", role: "assistant", id: "m1", content: text ? [{ type: "output_text", text }] : [] });
+const message = (text, id = "m1") => ({ type: "message", role: "assistant", id, content: text ? [{ type: "output_text", text }] : [] });
 const call = (text) => ({ type: "function_call", id: "f1", call_id: "c1", name: "note", arguments: text });
 function* text(size = 4) {
   const delta = "y".repeat(size);
@@ -69,9 +101,7 @@ enabled = false
 name = "scripted"
 base_url = "${url}"
 wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-${more}
+${more || "request_max_retries = 0\nstream_max_retries = 0"}
 `);
     this.process = spawn(program, ["app-server"], { env: { PATH: process.env.PATH, CODEX_HOME: this.home }, stdio: ["pipe", "pipe", "ignore"] });
     this.answers = new Map();
@@ -208,6 +238,28 @@ const cases = {
     s.send({ id, result: { contentItems: [], success: true } });
     const { status, error } = await turn;
     print(`after the result of the call: ${status}, ${error?.message}`);
+    await s.stop(), p.close();
+  },
+
+  // What is told of a response over a WebSocket that breaks off and is asked for again.
+  async retry(print) {
+    let asked = 0;
+    const script = function* (request) {
+      if (request?.generate === false) return yield* [created, completed];
+      asked++;
+      if (asked > 1) return yield* text();
+      yield created;
+      yield item("added", message("", "m0"));
+      yield { type: "response.output_text.delta", item_id: "m0", output_index: 0, content_index: 0, delta: "half an answer" };
+      yield null;
+    };
+    const p = await provider(() => script());
+    webSockets(p.server, script);
+    const s = new AppServer(p.url, "", "supports_websockets = true\nstream_max_retries = 2");
+    const { result } = await s.start({});
+    const { status } = await s.turn(result.thread.id);
+    print(`${status}, the model was asked ${asked} times; notifications: ` + s.notes.filter((n) => ["error", "item/agentMessage/delta"].includes(n.method))
+      .map((n) => `${n.method} ${n.params.delta ?? n.params.error.message}`).join(", "));
     await s.stop(), p.close();
   },
 
