@@ -31,7 +31,8 @@ type Error struct {
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field that is wrong, like "messages[2].content"; empty: null in the JSON
 	Code    Code   // for example "model_not_found"; empty: null in the JSON
-	// RetryAfter is how long SDKs should wait before they try again. 0: no advice.
+	// RetryAfter is how long SDKs should wait before they try again. 0: no advice. It is no header if
+	// ShouldRetry is false: an SDK that knows only Retry-After would wait, and try again in vain.
 	RetryAfter time.Duration
 	// ShouldRetry tells SDKs whether to try again. Nil: SDKs decide by the status.
 	ShouldRetry *bool
@@ -67,7 +68,7 @@ func (e *Error) Body() []byte {
 // WWW-Authenticate. Retry-After has whole seconds; SDKs prefer Retry-After-Ms.
 func (e *Error) SetHeaders(h http.Header) {
 	h.Set("Content-Type", "application/json")
-	if e.RetryAfter > 0 {
+	if e.RetryAfter > 0 && (e.ShouldRetry == nil || *e.ShouldRetry) {
 		h.Set("Retry-After", strconv.FormatFloat(math.Ceil(e.RetryAfter.Seconds()), 'f', 0, 64))
 		h.Set("Retry-After-Ms", strconv.FormatInt(max(1, e.RetryAfter.Milliseconds()), 10))
 	}
@@ -148,6 +149,9 @@ const (
 	Soon                     = time.Second // another attempt may help, but it is not known when
 	afterQueue               = 5 * time.Second
 )
+
+// MaxRetryAfter is the longest Retry-After that SDKs obey.
+const MaxRetryAfter = time.Minute
 
 // ParamMessages is the Param of errors that mean that the conversation is too long.
 const ParamMessages = "messages"

@@ -47,7 +47,8 @@ func TestErrorHeaders(t *testing.T) {
 		"seconds":          {&Error{RetryAfter: 2500 * time.Millisecond}, map[string]string{"Retry-After": "3", "Retry-After-Ms": "2500"}},
 		"minute":           {&Error{RetryAfter: time.Minute}, map[string]string{"Retry-After": "60", "Retry-After-Ms": "60000"}},
 		"no use":           {&Error{ShouldRetry: new(bool)}, map[string]string{"X-Should-Retry": "false"}},
-		"of use":           {&Error{ShouldRetry: &yes}, map[string]string{"X-Should-Retry": "true"}},
+		"no use, later":    {&Error{RetryAfter: time.Minute, ShouldRetry: new(bool)}, map[string]string{"Retry-After": "", "Retry-After-Ms": "", "X-Should-Retry": "false"}},
+		"of use":           {&Error{RetryAfter: time.Second, ShouldRetry: &yes}, map[string]string{"Retry-After": "1", "X-Should-Retry": "true"}},
 		"unauthorized":     {Unauthorized(), map[string]string{"Www-Authenticate": "Bearer"}},
 		"method":           {MethodNotAllowed("PUT", "/v1/models", "GET, HEAD"), map[string]string{"Allow": "GET, HEAD"}},
 	} {

@@ -268,7 +268,7 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-// A spent plan tells when it resets, and that trying again before is no use.
+// TestSpentPlan: a client is told when a spent plan resets, and to try again only if that is soon.
 func TestSpentPlan(t *testing.T) {
 	for name, test := range map[string]struct {
 		resets   time.Time
@@ -276,11 +276,15 @@ func TestSpentPlan(t *testing.T) {
 	}{
 		"not told": {},
 		"later":    {time.Now().Add(time.Hour), 59 * time.Minute, time.Hour},
+		"soon":     {time.Now().Add(time.Minute), 59 * time.Second, time.Minute},
 		"over":     {time.Now().Add(-time.Hour), time.Second, time.Second},
 	} {
 		e := APIError(&codexrpc.TurnError{Code: "usageLimitExceeded", Message: "You’ve hit your usage limit.", ResetsAt: test.resets})
-		if e.Status != 429 || e.Code != "insufficient_quota" || e.ShouldRetry == nil || *e.ShouldRetry || e.RetryAfter < test.min || e.RetryAfter > test.max {
+		if e.Status != 429 || e.Code != "insufficient_quota" || (e.ShouldRetry == nil) != (name == "soon" || name == "over") || e.RetryAfter < test.min || e.RetryAfter > test.max {
 			t.Errorf("%s: %+v", name, e)
+		}
+		if strings.Contains(e.Message, "(This limit resets in ") != (name == "later") {
+			t.Errorf("%s: %s", name, e.Message)
 		}
 	}
 }

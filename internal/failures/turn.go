@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -91,6 +92,11 @@ func newError(c apierror.Class, message string, resets time.Time) *apierror.Erro
 	apiErr := c.New(message)
 	if !resets.IsZero() {
 		apiErr.RetryAfter = max(apierror.Soon, time.Until(resets))
+		if c == quotaSpent && apiErr.RetryAfter <= apierror.MaxRetryAfter {
+			apiErr.ShouldRetry = nil
+		} else if c == quotaSpent {
+			apiErr.Message += fmt.Sprintf(" (This limit resets in %s.)", apiErr.RetryAfter.Round(time.Second))
+		}
 	}
 	return apiErr
 }

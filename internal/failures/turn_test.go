@@ -2,6 +2,7 @@ package failures
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,11 @@ func TestPictures(t *testing.T) {
 		checkFailure(t, c.err, c.want)
 	}
 	resets := APIError(&turn.PictureError{Status: http.StatusTooManyRequests, Spent: true, ResetsAt: time.Now().Add(time.Hour)})
-	if resets.RetryAfter < 59*time.Minute || resets.RetryAfter > time.Hour {
-		t.Errorf("a spent plan that resets in an hour: %v", resets.RetryAfter)
+	if resets.ShouldRetry == nil || !strings.HasSuffix(resets.Message, " (This limit resets in 1h0m0s.)") {
+		t.Errorf("a spent plan that resets in an hour: %+v", resets)
+	}
+	soon := APIError(&turn.PictureError{Status: http.StatusTooManyRequests, Spent: true, ResetsAt: time.Now().Add(20 * time.Second)})
+	if soon.ShouldRetry != nil || soon.RetryAfter > 20*time.Second || soon.RetryAfter < 15*time.Second || strings.Contains(soon.Message, "resets") {
+		t.Errorf("a spent plan that resets soon: %+v", soon)
 	}
 }

@@ -180,9 +180,6 @@ func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
 	return nil
 }
 
-// maxRetryAfter is the longest Retry-After that SDKs obey.
-const maxRetryAfter = time.Minute
-
 // exceeded returns the 429 error for a request that would exceed a limit of its key.
 func exceeded(e *quota.ExceededError) *apierror.Error {
 	limit := fmt.Sprintf("%d %s in a window of %s", e.Limit.Max, e.Limit.Unit, e.Limit.Window)
@@ -198,7 +195,7 @@ func exceeded(e *quota.ExceededError) *apierror.Error {
 	}
 	wait := max(time.Second, time.Until(e.Resets))
 	later := apierror.RateLimited.Newf("Rate limit reached for this API key: the limit is %s, %s. Please try again in %s.", limit, sofar, wait.Round(time.Second))
-	if later.RetryAfter = wait; wait > maxRetryAfter {
+	if later.RetryAfter = wait; wait > apierror.MaxRetryAfter {
 		later.ShouldRetry = new(bool) // false
 	}
 	return later

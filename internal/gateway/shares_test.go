@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -91,7 +90,7 @@ func TestShareRefused(t *testing.T) {
 	for path, body := range bodies {
 		answer := post(g, path, body)
 		header := answer.Header()
-		if seconds, _ := strconv.Atoi(header.Get("Retry-After")); seconds < 3*3600-60 || seconds > 3*3600+60 || header.Get("X-Should-Retry") != "false" {
+		if header.Get("Retry-After") != "" || header.Get("X-Should-Retry") != "false" {
 			t.Errorf("%s: %v", path, header)
 		}
 		if answer.Code != http.StatusTooManyRequests || !strings.Contains(answer.Body.String(), want) {

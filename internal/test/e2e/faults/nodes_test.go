@@ -67,7 +67,7 @@ func spend(s *e2e.Site, key, prompt string, between func(answer string)) map[str
 	return counts
 }
 
-// askAs sends a chat and returns its status with the code of an error, and its Retry-After.
+// askAs sends a chat and returns its status with the code of an error, and when to try again by its message.
 func askAs(s *e2e.Site, key, prompt string) (answer string, after time.Duration, err error) {
 	response, err := s.Chat(e2e.Context(s.T), e2e.ChatBody(prompt, nil), e2e.Bearer(key))
 	if err != nil {
@@ -79,9 +79,10 @@ func askAs(s *e2e.Site, key, prompt string) (answer string, after time.Duration,
 	answer = strconv.Itoa(response.StatusCode)
 	if body.Error.Code != nil {
 		answer += " " + *body.Error.Code
+		_, wait, _ := strings.Cut(strings.TrimSuffix(*body.Error.Message, "."), "try again in ")
+		after, _ = time.ParseDuration(wait)
 	}
-	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	return answer, time.Duration(seconds) * time.Second, err
+	return answer, after, err
 }
 
 // call makes a request of the Responses API with a key.

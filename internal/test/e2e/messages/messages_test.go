@@ -454,7 +454,7 @@ func TestLimits(t *testing.T) {
 			}
 		}
 		if refused := i == 2; refused != (response.StatusCode == http.StatusTooManyRequests) ||
-			refused && (!strings.Contains(text, `"type":"rate_limit_error"`) || header.Get("X-Should-Retry") != "false" || header.Get("Retry-After") == "") {
+			refused && (!strings.Contains(text, `"type":"rate_limit_error"`) || header.Get("X-Should-Retry") != "false" || header.Get("Retry-After") != "") {
 			t.Errorf("%d: %s %v %s", i, response.Status, header, text)
 		}
 	}
