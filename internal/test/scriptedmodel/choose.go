@@ -37,16 +37,16 @@ func (s *Server) choose(req Request) Script {
 	results := req.ToolResults()
 	directives, plain := splitDirectives(prompt)
 	if len(directives) == 0 {
-		return Script{Output: []Output{demo(req, prompt)}}
+		return s.opts.Answer(req, prompt)
 	}
 	sections, err := build(directives, plain)
-	if err != nil {
+	switch {
+	case err != nil && s.opts.AnswersInvalid:
+		return s.opts.Answer(req, prompt)
+	case err != nil:
 		return Script{End: badRequest(err.Error())}
-	}
-	if plain != "" {
-		script := settings(sections[0])
-		script.Output = []Output{demo(req, plain)}
-		return script
+	case plain != "":
+		return settings(sections[0]).over(s.opts.Answer(req, plain))
 	}
 	script, ok := section(sections, len(results))
 	if !ok {
@@ -69,6 +69,13 @@ func section(sections []Script, results int) (script Script, ok bool) {
 		}
 	}
 	return settings(sections[len(sections)-1]), false
+}
+
+// over returns a script with the settings of s instead of its own, where s has any.
+func (s Script) over(other Script) Script {
+	other.Chunk, other.Delay, other.FirstDelay = cmp.Or(s.Chunk, other.Chunk), cmp.Or(s.Delay, other.Delay), cmp.Or(s.FirstDelay, other.FirstDelay)
+	other.Usage, other.Price = cmp.Or(s.Usage, other.Usage), cmp.Or(s.Price, other.Price)
+	return other
 }
 
 // settings returns the settings of s, without its output and end.

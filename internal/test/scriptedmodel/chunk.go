@@ -2,11 +2,13 @@ package scriptedmodel
 
 import (
 	"iter"
+	"strings"
 	"unicode/utf8"
 )
 
 // chunks cuts text between characters, as JSON strings need, into pieces of at most size bytes, but
-// at least a character. With ChunkAll there is one piece; an empty text has none.
+// at least a character. With ChunkAll there is one piece, with ChunkWords one for each word, with the
+// space before it. An empty text has none.
 func chunks(text string, size int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
@@ -19,9 +21,16 @@ func chunks(text string, size int) iter.Seq[string] {
 	}
 }
 
+// maxWord bounds a delta of ChunkWords, in bytes, as some languages have no spaces.
+const maxWord = 24
+
 func chunkLen(text string, size int) int {
-	if size == ChunkAll {
+	switch size {
+	case ChunkAll:
 		return len(text)
+	case ChunkWords:
+		word := len(text) - len(strings.TrimLeft(text, blank))
+		size = min(word+strings.IndexAny(text[word:]+" ", blank), maxWord)
 	}
 	_, n := utf8.DecodeRuneInString(text)
 	for n < len(text) {

@@ -19,7 +19,7 @@ func demo(req Request, question string) Output {
 	if results := req.ToolResults(); len(results) > 0 {
 		return quote(results)
 	}
-	question = strings.TrimSpace(reminders.ReplaceAllString(question, ""))
+	question = strings.TrimSpace(WithoutReminders(question))
 	said := fmt.Sprintf("You said: “%s”", abridge(question, 200))
 	switch {
 	case req.Text.Format.Type != "" && req.Text.Format.Type != "text":
@@ -29,7 +29,7 @@ func demo(req Request, question string) Output {
 		}
 		return Say(answer)
 	case strings.EqualFold(question, "help"):
-		return Say(helpText)
+		return Say(HelpText)
 	case question == "":
 		return Say("There was no text to answer. " + whoami)
 	}
@@ -45,6 +45,9 @@ func demo(req Request, question string) Output {
 
 // reminders match what Claude Code and Copilot CLI put before the words of their users.
 var reminders = regexp.MustCompile(`(?s)<(system-reminder|current_datetime)>.*?</(system-reminder|current_datetime)>`)
+
+// WithoutReminders returns a text without what some clients put before the words of their users.
+func WithoutReminders(text string) string { return reminders.ReplaceAllString(text, "") }
 
 // leadingReminders match them before directives.
 var leadingReminders = regexp.MustCompile(`(?s)^(\s*<(system-reminder|current_datetime)>.*?</(system-reminder|current_datetime)>)+\s*`)

@@ -68,7 +68,7 @@ func TestDemoCalls(t *testing.T) {
 	if calls := s.prompt("Use the tool.", nil).calls; len(calls) != 0 {
 		t.Errorf("without tools it calls %+v", calls)
 	}
-	if lines := strings.Count(helpText, "\n") + 1; lines != 6 {
+	if lines := strings.Count(HelpText, "\n") + 1; lines != 6 {
 		t.Errorf("the help has %d lines", lines)
 	}
 }

@@ -1,5 +1,6 @@
 // Package scriptedmodel is a model server with OpenAI's Responses API. It is the
-// model behind Codex in tests, and for a person who has no Codex login yet.
+// model behind Codex in tests and, with the answers of package demomodel, for a person who has no
+// Codex login yet.
 //
 // It answers POST /v1/responses (streams only), GET /v1/models, and WebSockets on /v1/responses. On
 // a WebSocket each message of type response.create is a request, and each event of its answer is a
@@ -17,8 +18,8 @@
 //  3. facts, if the user's last message has a line RECALL;
 //  4. directives in the user's last message;
 //  5. a quotation of tool results: "The tool said: …";
-//  6. the demo model, which calls an offered tool if it is asked to, or else repeats
-//     the question and says what it is; on "help" it names its directives.
+//  6. [Options].Answer, or else an echo: it calls an offered tool if it is asked to, or repeats
+//     the question and says what it is; on "help" it names the directives.
 //
 // # Directives
 //

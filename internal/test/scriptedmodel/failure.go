@@ -75,6 +75,11 @@ func (ForeignInstructions) refuse(time.Time) refusal {
 	return refusal{status: http.StatusBadRequest, body: object{"detail": "Instructions are not valid"}}
 }
 
+func (e UnknownModel) refuse(time.Time) refusal {
+	detail := fmt.Sprintf("The '%s' model is not supported when using Codex with a ChatGPT account.", e.Model)
+	return refusal{status: http.StatusBadRequest, body: object{"detail": detail}}
+}
+
 func badRequest(message string) HTTPError {
 	return HTTPError{Status: http.StatusBadRequest, Message: message}
 }

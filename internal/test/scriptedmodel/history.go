@@ -19,6 +19,28 @@ func (r Request) UserText() string {
 	return ""
 }
 
+// Said returns the texts of the messages of a role, without those that Codex adds.
+func (r Request) Said(role string) (texts []string) {
+	for _, it := range r.Input {
+		if text := it.Content.String(); it.Type == "message" && it.Role == role && (role != "user" || !byCodex(text)) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// Picture returns the URL of the last picture in the user's last message, or "".
+func (r Request) Picture() string {
+	if i := r.lastUser(); i >= 0 {
+		for _, part := range slices.Backward(r.Input[i].Content) {
+			if part.ImageURL != "" {
+				return part.ImageURL
+			}
+		}
+	}
+	return ""
+}
+
 // lastUser returns the index of the user's last message, or -1.
 func (r Request) lastUser() int {
 	for i := len(r.Input) - 1; i >= 0; i-- {

@@ -2,8 +2,11 @@ package scriptedmodel
 
 import "time"
 
-// ChunkAll, as the Chunk of a [Script], sends each text in one delta.
-const ChunkAll = -1
+// ChunkAll, as the Chunk of a [Script], sends each text in one delta, ChunkWords each word.
+const (
+	ChunkAll   = -1
+	ChunkWords = -2
+)
 
 // Script is the answer to one request. The zero Script is an empty response that completes.
 type Script struct {
@@ -13,7 +16,7 @@ type Script struct {
 	// End is how the response ends. Nil means response.completed.
 	End End
 
-	// Chunk is the size of deltas in bytes; none cuts a character. Zero is 16, ChunkAll one delta.
+	// Chunk is the size of deltas in bytes; none cuts a character. Zero is 16.
 	Chunk int
 
 	// Delay is the pause before each delta but the first, FirstDelay the one
@@ -77,7 +80,7 @@ func (Reason) isOutput() {}
 func (Call) isOutput()   {}
 
 // End is how a response ends if it does not complete: [HTTPError], [UsageLimit],
-// [ForeignInstructions], [Failed], [Incomplete], [Cut] or [Hang].
+// [ForeignInstructions], [UnknownModel], [Failed], [Incomplete], [Cut] or [Hang].
 type End interface{ isEnd() }
 
 // HTTPError refuses the request with a status. The output is not sent.
@@ -104,6 +107,10 @@ type UsageLimit struct {
 // prompt is not first ([Request.LeadsWithOwnPrompt]). The output is not sent.
 type ForeignInstructions struct{}
 
+// UnknownModel refuses the request with status 400, as a ChatGPT plan does if it does not have the
+// model. The output is not sent.
+type UnknownModel struct{ Model string }
+
 // Failed ends the response with response.failed and this error.
 type Failed struct{ Code, Message string }
 
@@ -123,6 +130,7 @@ type Hang struct{}
 func (HTTPError) isEnd()           {}
 func (UsageLimit) isEnd()          {}
 func (ForeignInstructions) isEnd() {}
+func (UnknownModel) isEnd()        {}
 func (Failed) isEnd()              {}
 func (Incomplete) isEnd()          {}
 func (Cut) isEnd()                 {}

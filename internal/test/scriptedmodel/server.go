@@ -26,6 +26,10 @@ const (
 type Options struct {
 	// Delay is the pause before each delta but the first, of scripts without one.
 	Delay time.Duration
+	// Answer answers a question without directives, which may follow settings. Nil: it is repeated.
+	Answer func(req Request, question string) Script
+	// AnswersInvalid makes a prompt with invalid directives a question, instead of refusing it.
+	AnswersInvalid bool
 }
 
 // Server is the model server. It is an [http.Handler] and safe for concurrent use.
@@ -49,6 +53,9 @@ type scriptFunc struct {
 
 // New returns a Server. Close it to end its streams.
 func New(opts Options) *Server {
+	if opts.Answer == nil {
+		opts.Answer = func(req Request, question string) Script { return Script{Output: []Output{demo(req, question)}} }
+	}
 	s := &Server{opts: opts, log: &recorder{limit: keptRequests, changed: make(chan struct{})}}
 	s.counter.seed = maphash.MakeSeed()
 	s.ctx, s.close = context.WithCancel(context.Background())

@@ -28,8 +28,6 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
 
 	_ "github.com/caddy-codex/caddy-codex/caddymodule"
-	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
-	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 var (
@@ -65,22 +63,23 @@ func run(ctx context.Context, port int) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	home, closeModel, err := chooseModel(ctx, codex, filepath.Join(folder, "codex"))
-	if err != nil {
-		return err
+	serve := func(home string) error {
+		return load(caddyfile(addresses, port, codex, home, filepath.Join(folder, "data")))
 	}
-	defer closeModel()
-	if home == "" {
+	home, person := "", interactive() // an empty home is the user's
+	if hasLogin(ctx, codex) {
 		printStage("your own Codex login answers")
 	} else {
-		printStage("there is no Codex login: the built-in demo model answers (`codex login` is for a real one)")
-	}
-	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile(addresses, port, codex, home, filepath.Join(folder, "data"))), nil)
-	if err != nil {
-		return fmt.Errorf("adapting the demo's configuration: %w", err)
+		home = filepath.Join(folder, "codex")
+		closeModel, err := startModel(codex, home)
+		if err != nil {
+			return err
+		}
+		defer closeModel()
+		printStage(loginOffer(codex, person))
 	}
 	caddy.TrapSignals() // from here on, Caddy handles signals and ends the process
-	if err := caddy.Load(config, true); err != nil {
+	if err := serve(home); err != nil {
 		return fmt.Errorf("starting Caddy: %w", err)
 	}
 	if err := waitReady(ctx, port); err != nil {
@@ -90,8 +89,23 @@ func run(ctx context.Context, port int) error {
 		printStage("ready")
 		fmt.Printf(welcome, port)
 	}
+	if home != "" && awaitLogin(ctx, codex, person) {
+		if err := serve(""); err != nil {
+			return stopCaddy(folder, err)
+		}
+		printStage("your own Codex login answers now")
+	}
 	<-ctx.Done()
 	return stopCaddy(folder, nil)
+}
+
+// load lets Caddy use a configuration instead of the last one.
+func load(text string) error {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), nil)
+	if err != nil {
+		return fmt.Errorf("adapting the demo's configuration: %w", err)
+	}
+	return caddy.Load(config, true)
 }
 
 // findCodex returns the absolute path of codex, which is named by a path, or as on the PATH.
@@ -151,28 +165,9 @@ func newFolder(dir string, port int) (string, error) {
 	_ = os.RemoveAll(folder) // what cannot be removed does not matter
 	data := filepath.Join(folder, "data")
 	// Caddy writes its instance's id and its locks into data.
-	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
-}
-
-// chooseModel chooses the model that answers: the user's own, if codex has a login. Then chosen is
-// empty. Otherwise it starts the scripted model, until closeModel is called, and writes its
-// configuration into home, a CODEX_HOME, which it returns as chosen.
-func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	if exec.CommandContext(ctx, codex, "login", "status").Run() == nil {
-		return "", func() {}, nil
-	}
-	// The delay lets a person see that the answer is streamed.
-	server, err := scriptedmodel.Listen(scriptedmodel.Options{Delay: 15 * time.Millisecond})
-	if err != nil {
-		return "", nil, err
-	}
-	if err := codexhome.Write(home, server.URL, codexhome.Options{}); err != nil {
-		server.Close()
-		return "", nil, err
-	}
-	return home, server.Close, nil
+	temp := filepath.Join(folder, "tmp")
+	return folder, errors.Join(os.MkdirAll(data, 0o700), os.MkdirAll(temp, 0o700),
+		os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data), os.Setenv("TMPDIR", temp))
 }
 
 // caddyfile returns the demo's configuration. An empty home means the user's CODEX_HOME. There is
@@ -197,6 +192,7 @@ http://:%d {
 		page on
 		ollama on
 		usage all
+		images on
 		cors app://obsidian.md
 		drain_timeout 2s
 		app_server %q app-server {
