@@ -17,7 +17,7 @@ export class Answer {
     this.wait = el('p', { class: 'waiting' }, el('span', { class: 'pulse', 'aria-hidden': 'true' }), 'Waiting for the model');
     this.meta = el('p', { class: 'meta' });
     this.acts = el('p', { class: 'acts' });
-    this.element = el('div', { class: 'message assistant' }, el('p', { class: 'who' }, 'Model'), this.wait, this.grid, this.meta, this.acts);
+    this.element = el('article', { class: 'message assistant', 'aria-label': 'Model' }, el('h3', { class: 'who' }, 'Model'), this.wait, this.grid, this.meta, this.acts);
   }
 
   // add takes a chunk of a stream or a whole completion.

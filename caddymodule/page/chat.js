@@ -2,17 +2,21 @@
 
 import { ApiError, call, events } from './api.js';
 import { Answer } from './answer.js';
-import { announce, byId, el, follow, passFocus, problem } from './dom.js';
+import { announce, byId, el, focusPrompt, follow, handy, passFocus, problem } from './dom.js';
 import { addEvent, clearEvents } from './events.js';
 import { keep } from './history.js';
 import { clearImages, setImages } from './images.js';
+import { takeBack } from './options.js';
 import { buildRequest, userMessage } from './request.js';
+import * as versions from './versions.js';
 
 const followLog = follow(byId('log'));
 
-let id = crypto.randomUUID?.() ?? String(Math.random()); // of the conversation, among those that are kept
-let messages = []; // of the conversation, as the API takes them
-let running = null; // the AbortController of the request that runs
+const newId = () => crypto.randomUUID?.() ?? String(Math.random());
+
+let chat = { id: newId(), messages: [], versions: {} }; // its messages as the API takes them
+let begun = false; // whether the browser was to keep the chat
+let running = null; // the request that runs: { controller, answer }
 let answerCalls = null; // sends the results of the calls that wait for them; null: none wait
 let listeners = { unauthorized() {}, changed() {} };
 let lastRequest = null;
@@ -25,11 +29,15 @@ export function onChat(all) {
 // else the last one.
 export function shownRequest() {
   const draft = userMessage();
-  if (draft) return buildRequest([...messages, draft]);
-  return lastRequest ?? buildRequest([{ role: 'user', content: 'hello' }]);
+  if (draft) return buildRequest([...chat.messages, draft]);
+  const asked = chat.messages.findLastIndex(({ role }) => role !== 'assistant') + 1;
+  return lastRequest ?? buildRequest(asked > 0 ? chat.messages.slice(0, asked) : [{ role: 'user', content: 'hello' }]);
 }
 
 export const busy = () => running !== null;
+
+// chatId returns the id of the chat, or '' if the browser does not keep it.
+export const chatId = () => (begun ? chat.id : '');
 
 // send sends what is in the composer.
 export function send() {
@@ -40,29 +48,66 @@ export function send() {
     byId('log').querySelector('.call textarea:not([readonly])')?.focus();
     return;
   }
-  const request = buildRequest([...messages, message]);
+  const request = buildRequest([...chat.messages, message]);
   if (!request) return listeners.wrong?.();
-  showUser(message, messages.length);
+  showUser(message, chat.messages.length);
   byId('prompt').value = '';
   clearImages();
-  messages.push(message);
+  chat.messages.push(message);
+  focusPrompt();
   ask(request);
 }
 
 export function stop() {
-  running?.abort();
+  running?.controller.abort();
 }
 
+// clear begins an empty chat.
 export function clear() {
-  begin([]);
-  byId('prompt').focus();
+  begin({ id: newId(), messages: [] });
+  begun = false;
+  update();
+  focusPrompt();
 }
 
-// open shows a conversation that was kept, which goes on.
-export function open(conversation) {
-  begin(conversation.messages, conversation.id);
+// open shows a chat that was kept, which goes on.
+export function open(kept) {
+  begin(kept);
+  focusPrompt();
+  draw(0);
+  update();
+}
+
+// disown makes the chat one that the browser does not keep, until it goes on.
+export function disown() {
+  chat.id = newId();
+  begun = false;
+  update();
+}
+
+// begin replaces the chat by another. What has arrived of an answer stays in the old one.
+function begin(next) {
+  if (running) {
+    const { controller, answer } = running;
+    running = null;
+    controller.abort();
+    conclude(answer, 'stopped');
+    save();
+  }
+  takeBack();
+  chat = structuredClone({ id: next.id, messages: next.messages, versions: next.versions ?? {} });
+  begun = true;
+  answerCalls = null;
+  byId('log').replaceChildren(byId('log').firstElementChild);
+  clearEvents();
+  settle();
+}
+
+// draw shows the messages from a place on.
+function draw(from) {
   let last = null;
-  for (const [place, message] of messages.entries()) {
+  for (const [place, message] of chat.messages.entries()) {
+    if (place < from) continue;
     if (message.role === 'user') showUser(message, place);
     if (message.role === 'assistant') {
       const answer = new Answer(false);
@@ -72,40 +117,42 @@ export function open(conversation) {
     }
     if (message.role === 'tool') last?.settle(message);
   }
-  if (messages.at(-1)?.role === 'assistant') offerCalls(last);
-  update();
+  const { role } = chat.messages.at(-1) ?? {};
+  if (role === 'assistant') offerCalls(last);
+  if (role === 'user' || role === 'tool') showUnanswered();
+  settle();
 }
 
-// begin begins another conversation.
-function begin(all, known) {
-  running?.abort();
-  running = null;
-  id = known ?? crypto.randomUUID?.() ?? String(Math.random());
-  messages = [...all];
-  lastRequest = null;
-  answerCalls = null;
-  problem('composer-problem', '');
-  byId('log').replaceChildren(byId('log').firstElementChild);
-  byId('empty').hidden = messages.length > 0;
-  clearEvents();
-  update();
+// showUnanswered offers to ask for the answer that the last message did not get.
+function showUnanswered() {
+  const answer = new Answer(false);
+  show(answer.element);
+  showFailure(answer, new ApiError(0, { message: 'There is no answer to this: it was stopped, or it failed.' }));
+  answer.wait.hidden = true;
+  offerVersions(answer.acts, chat.messages.length, answer.element);
 }
 
-// cut takes the conversation back to before a place, whose message an element shows.
-function cut(place, element) {
-  messages.length = place;
+// undraw removes an element and all after it.
+function undraw(element) {
   while (element.nextSibling) element.nextSibling.remove();
   element.remove();
   answerCalls = null;
+  settle();
+}
+
+// settle forgets what was asked and what was wrong, since the messages are others now.
+function settle() {
   lastRequest = null;
   problem('composer-problem', '');
-  byId('empty').hidden = place > 0;
+  byId('empty').hidden = chat.messages.length > 0;
 }
 
 // edit takes a message of the person back into the composer.
 function edit(message, place, element) {
   if (running) return;
-  cut(place, element);
+  versions.cut(chat, place);
+  delete chat.versions[place];
+  undraw(element);
   const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
   byId('prompt').value = parts.filter(({ type }) => type === 'text').map(({ text }) => text).join('\n');
   setImages(parts.filter(({ type }) => type === 'image_url').map((part) => part.image_url.url));
@@ -113,29 +160,53 @@ function edit(message, place, element) {
   byId('prompt').focus();
 }
 
-// offerAgain lets the person have an answer made again.
+// offerAgain lets the person have an answer made again, and choose between its versions.
 function offerAgain(answer, place) {
   const again = () => {
-    const request = running ? null : buildRequest(messages.slice(0, place));
+    const request = running ? null : buildRequest(chat.messages.slice(0, place));
     if (!request) return;
     passFocus(answer.element);
-    cut(place, answer.element);
+    versions.begin(chat, place);
+    undraw(answer.element);
     ask(request);
   };
   answer.acts.append(el('button', { type: 'button', class: 'link', click: again }, 'Regenerate'));
+  offerVersions(answer.acts, place, answer.element);
+}
+
+// offerVersions lets the person choose between the versions of what begins with an element.
+function offerVersions(acts, place, element) {
+  const { at, all } = chat.versions[place] ?? { all: [] };
+  if (all.length < 2) return;
+  const button = (step, sign, label) =>
+    el('button', { type: 'button', class: 'link', 'aria-label': label, disabled: !(at + step in all), click: () => choose(step) }, sign);
+  const choose = (step) => {
+    if (running) return;
+    versions.choose(chat, place, step);
+    undraw(element);
+    draw(place);
+    save();
+    update();
+    const shown = chat.versions[place];
+    announce(`Answer ${shown.at + 1} of ${shown.all.length}.`);
+    if (!answerCalls) focusPrompt();
+  };
+  acts.append(el('span', { class: 'versions' }, button(-1, '‹', 'Previous answer'), el('span', {}, `${at + 1}/${all.length}`), button(1, '›', 'Next answer')));
 }
 
 function showUser(message, place) {
   byId('empty').hidden = true;
   const change = el('button', { type: 'button', class: 'link', click: () => edit(message, place, element) }, 'Edit');
   const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
+  const acts = el('p', { class: 'acts' }, change);
   const element = el(
-    'div',
-    { class: 'message user' },
-    el('p', { class: 'who' }, 'You'),
+    'article',
+    { class: 'message user', 'aria-label': 'You' },
+    el('h3', { class: 'who' }, 'You'),
     ...parts.map((part) => (part.type === 'text' ? el('div', { class: 'text' }, part.text) : el('img', { src: part.image_url.url, alt: 'Image of the message' }))),
-    el('p', { class: 'acts' }, change),
+    acts,
   );
+  offerVersions(acts, place, element);
   show(element);
 }
 
@@ -146,35 +217,43 @@ function show(element) {
 
 // ask sends a request and shows its answer.
 async function ask(request) {
-  const here = (running = new AbortController());
   const answer = new Answer(request.body.n > 1);
-  const place = messages.length;
+  const controller = new AbortController();
+  const here = (running = { controller, answer });
+  const place = chat.messages.length;
   lastRequest = request;
+  save();
   clearEvents();
   show(answer.element);
   announce('');
   update();
   let note = '';
   try {
-    await receive(request, answer, here.signal);
+    await receive(request, answer, controller.signal);
   } catch (failure) {
-    note = here.signal.aborted ? 'stopped' : 'failed';
-    if (!here.signal.aborted) showFailure(answer, request, failure);
+    if (running !== here) return; // another chat has begun
+    note = controller.signal.aborted ? 'stopped' : 'failed';
+    if (note === 'failed') showFailure(answer, failure);
   }
-  if (running !== here) return; // another conversation has begun
+  if (running !== here) return;
   running = null;
   answer.end(note);
-  if (note !== 'failed') offerAgain(answer, place);
+  if (note === 'failed') offerVersions(answer.acts, place, answer.element);
+  else offerAgain(answer, place);
   conclude(answer, note);
   save();
   followLog();
   update();
 }
 
-// save lets the browser keep the conversation.
+// save lets the browser keep the chat.
 function save() {
-  const [part] = [messages[0]?.content].flat();
-  if (part) keep({ id, title: (part.text ?? (typeof part === 'string' ? part : 'Image')).slice(0, 80), at: Date.now(), messages });
+  const [part] = [chat.messages[0]?.content].flat();
+  if (!part) return;
+  const title = (part.text ?? (typeof part === 'string' ? part : 'Image')).slice(0, 80);
+  begun = true;
+  const fits = keep({ ...chat, title, at: Date.now() });
+  if (!fits) problem('composer-problem', 'The browser has no room to keep this chat: it is gone when you leave it.');
 }
 
 // receive feeds the answer with what arrives.
@@ -202,11 +281,11 @@ function conclude(answer, note) {
   if (note === 'failed' || answer.empty) return;
   if (note === 'stopped') {
     announce('Stopped.');
-    if (answer.choices[0].text) messages.push({ role: 'assistant', content: answer.choices[0].text });
+    if (answer.choices[0].text) chat.messages.push({ role: 'assistant', content: answer.choices[0].text });
     return;
   }
   announce('The answer is complete.');
-  const place = messages.push(answer.choices[0].message()) - 1;
+  const place = chat.messages.push(answer.choices[0].message()) - 1;
   if (answer.several) offerChoices(answer, place);
   offerCalls(answer.choices[0]);
 }
@@ -217,8 +296,8 @@ function offerChoices(answer, place) {
     el('button', { type: 'button', class: 'quiet', 'aria-pressed': i === 0 ? 'true' : 'false', click: () => choose(i) }, 'Continue with this'),
   );
   const choose = (chosen) => {
-    if (running || messages.length !== place + 1) return; // the conversation has gone on
-    messages[place] = answer.choices[chosen].message();
+    if (running || chat.messages.length !== place + 1) return; // the conversation has gone on
+    chat.messages[place] = answer.choices[chosen].message();
     save();
     for (const [i, button] of buttons.entries()) button.setAttribute('aria-pressed', i === chosen ? 'true' : 'false');
     byId('log').querySelector('.send-results')?.remove();
@@ -232,27 +311,33 @@ function offerChoices(answer, place) {
 // offerCalls asks for the results of the calls of a choice, and sends them.
 function offerCalls(choice) {
   if (choice.calls.length === 0) return;
-  for (const card of choice.cards) if (!card.result) card.ask();
+  for (const card of choice.cards) if (!card.result) card.ask(() => enter());
   const submit = el('button', { type: 'button', class: 'main send-results', click: () => answerCalls?.() }, choice.calls.length > 1 ? 'Send results' : 'Send result');
   choice.callBox.append(submit);
   announce(choice.calls.length > 1 ? `The model makes ${choice.calls.length} calls.` : `The model calls ${choice.calls[0].function.name}.`);
-  choice.cards[0].result.focus({ preventScroll: true });
+  if (handy() && !byId('prompt').value) choice.cards[0].result.focus({ preventScroll: true });
+  // Enter goes to a result that is missing, or sends them.
+  const enter = () => {
+    const missing = choice.cards.find(({ result }) => !result.value.trim());
+    if (missing) missing.result.focus();
+    else answerCalls?.();
+  };
   answerCalls = () => {
     const results = choice.calls.map((made, i) => ({ role: 'tool', tool_call_id: made.id, content: choice.cards[i].result.value }));
-    const request = buildRequest([...messages, ...results]);
+    const request = buildRequest([...chat.messages, ...results]);
     if (!request || running) return;
     answerCalls = null;
     for (const card of choice.cards) card.settle();
     problem('composer-problem', '');
-    passFocus(submit);
+    focusPrompt();
     submit.remove();
-    messages.push(...results);
+    chat.messages.push(...results);
     ask(request);
   };
 }
 
 // showFailure shows why a request failed, and offers to send it again.
-function showFailure(answer, request, failure) {
+function showFailure(answer, failure) {
   const error = failure instanceof ApiError ? failure : new ApiError(0, { message: `The answer cannot be read: ${failure.message}` });
   const facts = [error.status > 0 && `status ${error.status}`, error.code, error.requestId && `request ${error.requestId}`].filter(Boolean).join(' · ');
   const box = el(
@@ -264,7 +349,7 @@ function showFailure(answer, request, failure) {
   );
   const again = () => {
     if (running) return;
-    const fresh = buildRequest(messages);
+    const fresh = buildRequest(chat.messages);
     if (!fresh) return;
     passFocus(answer.element);
     answer.element.remove();
@@ -280,6 +365,6 @@ function update() {
   byId('send').hidden = running !== null;
   byId('stop').hidden = running === null;
   byId('composer-hint').textContent = running ? 'Esc stops' : 'Enter sends, Shift+Enter breaks the line';
-  byId('clear').disabled = messages.length === 0 && !running;
+  byId('clear').disabled = chat.messages.length === 0 && !running;
   listeners.changed();
 }

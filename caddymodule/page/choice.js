@@ -1,6 +1,7 @@
 // One choice of an answer: its reasoning, text and calls, as they arrive.
 
-import { copyButton, el } from './dom.js';
+import { colour } from './colour.js';
+import { copyButton, el, onEnter } from './dom.js';
 import { pretty, render } from './text.js';
 
 // maxCalls bounds the calls that are shown of one choice.
@@ -20,7 +21,7 @@ export class Choice {
     this.textBox = el('div', { class: 'said' });
     this.callBox = el('div', { class: 'calls' });
     this.cards = [];
-    this.element = el('article', { class: 'choice', 'aria-busy': 'true' }, several && el('h3', {}, `Choice ${index + 1}`), this.reasoningBox, this.textBox, this.callBox);
+    this.element = el('article', { class: 'choice', 'aria-busy': 'true' }, several && el('h4', {}, `Choice ${index + 1}`), this.reasoningBox, this.textBox, this.callBox);
   }
 
   // add takes a delta of a stream, or a whole message.
@@ -67,6 +68,7 @@ export class Choice {
     clearTimeout(this.timer);
     this.element.setAttribute('aria-busy', 'false');
     this.textBox.replaceChildren(...render(this.text));
+    colour(this.textBox);
     if (this.text && this.several) this.textBox.after(el('p', { class: 'acts' }, copyButton(() => this.text)));
     if (!this.text && this.calls.length === 0) this.textBox.append(el('p', { class: 'note' }, 'The model said nothing.'));
     for (const [i, card] of this.cards.entries()) card.show(this.calls[i], true);
@@ -93,7 +95,7 @@ export class Choice {
 class CallCard {
   constructor() {
     this.name = el('code', { class: 'name' });
-    this.args = el('pre', { class: 'args', tabindex: '0', 'aria-label': 'Arguments' });
+    this.args = el('pre', { class: 'args', tabindex: '0', role: 'region', 'aria-label': 'Arguments' });
     this.result = null;
     this.element = el('section', { class: 'call', 'aria-label': 'Tool call' }, el('p', { class: 'call-title' }, 'calls ', this.name), this.args);
   }
@@ -103,9 +105,10 @@ class CallCard {
     this.args.textContent = whole ? pretty(call.function.arguments) : call.function.arguments;
   }
 
-  // ask offers a field for the result.
-  ask() {
-    this.result = el('textarea', { rows: '2', class: 'mono', spellcheck: 'false', placeholder: 'What the tool returns' });
+  // ask offers a field for the result, in which Enter calls a function.
+  ask(enter = () => {}) {
+    const keydown = (event) => onEnter(event, enter);
+    this.result = el('textarea', { rows: '2', class: 'mono', spellcheck: 'false', placeholder: 'What the tool returns; Enter sends it', keydown });
     this.element.append(el('label', {}, 'Result', this.result));
   }
 

@@ -14,6 +14,13 @@ export function el(name, properties = {}, ...children) {
   return element;
 }
 
+// onEnter calls a function if a key event is of Enter alone, which then breaks no line.
+export function onEnter(event, call) {
+  if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  call();
+}
+
 const svgSpace = 'http://www.w3.org/2000/svg';
 
 export function svg(name, attributes, ...children) {
@@ -52,6 +59,14 @@ export function problem(id, text) {
   const element = byId(id);
   element.textContent = text ?? '';
   element.hidden = !text;
+}
+
+// handy reports whether the person has a pointer that is fine. Where it is a finger, a focus in a
+// field opens a keyboard over half of the page.
+export const handy = () => !matchMedia('(pointer: coarse)').matches;
+
+export function focusPrompt() {
+  if (handy()) byId('prompt').focus({ preventScroll: true });
 }
 
 // passFocus gives the focus to the message if it is within an element that is about to go,

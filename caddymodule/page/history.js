@@ -4,8 +4,8 @@ const storageKey = 'caddy-codex-conversations';
 const maxConversations = 30;
 const maxLength = 2 << 20; // characters of all together
 
-// kept returns the conversations, the newest first: { id, title, at, messages }, the time in
-// milliseconds.
+// kept returns the conversations, the newest first: { id, title, name, at, messages, versions }, the
+// time in milliseconds. A name is what the person has given it; older ones have no versions.
 export function kept() {
   try {
     const all = JSON.parse(localStorage.getItem(storageKey) ?? '[]');
@@ -15,10 +15,39 @@ export function kept() {
   }
 }
 
-// keep adds a conversation, or replaces that with its id. The oldest go if there is no room.
+export const nameOf = ({ name, title }) => name || title;
+
+// keep adds a conversation, or replaces that with its id, whose name stays. The oldest go if there is
+// no room. It reports whether the conversation itself has room; if not, all others stay.
 export function keep(conversation) {
-  const all = [conversation, ...kept().filter(({ id }) => id !== conversation.id)].slice(0, maxConversations);
-  store(all);
+  const before = kept();
+  const { name } = before.find(({ id }) => id === conversation.id) ?? {};
+  const others = before.filter(({ id }) => id !== conversation.id);
+  if (JSON.stringify(conversation).length > maxLength) {
+    store(others);
+    return false;
+  }
+  store([{ ...conversation, name }, ...others].slice(0, maxConversations));
+  return true;
+}
+
+export function rename(id, name) {
+  store(kept().map((conversation) => (conversation.id === id ? { ...conversation, name } : conversation)));
+}
+
+// search returns the conversations that have all words of a text in their name or messages.
+export function search(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return kept().filter((conversation) => {
+    const all = [nameOf(conversation), ...conversation.messages.map(textOf)].join('\n').toLowerCase();
+    return words.every((word) => all.includes(word));
+  });
+}
+
+// textOf returns what people read of a message.
+function textOf({ content, tool_calls: calls = [] }) {
+  const parts = Array.isArray(content) ? content.map((part) => part.text ?? '') : [content ?? ''];
+  return [...parts, ...calls.map((call) => `${call.function?.name} ${call.function?.arguments}`)].join('\n');
 }
 
 export function forget(id) {

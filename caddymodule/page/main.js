@@ -2,15 +2,16 @@
 
 import { administer, administers, setAdminKey } from './admin.js';
 import { ApiError, call, getJSON, key, setKey } from './api.js';
-import { busy, clear, onChat, open, send, shownRequest, stop } from './chat.js';
+import { busy, chatId, clear, disown, onChat, open, send, shownRequest, stop } from './chat.js';
 import { code } from './code.js';
-import { byId, copy, el, problem } from './dom.js';
+import { byId, copy, el, focusPrompt, onEnter, problem } from './dom.js';
 import { age, counted, number } from './format.js';
-import { forget, forgetAll, kept } from './history.js';
+import { forget, forgetAll, kept, nameOf, rename, search } from './history.js';
 import { addImages, onImages } from './images.js';
+import { lend, optionsInUse, resetOptions } from './options.js';
 import { showStatus } from './status.js';
 import { showSwitch, switchOn } from './trace.js';
-import { example, exampleSchema, readSchema, readTools } from './tools.js';
+import { example, exampleSchema } from './tools.js';
 
 const narrow = matchMedia('(max-width: 959px)');
 
@@ -24,7 +25,34 @@ function showView() {
     if (name === view) byId(`to-${name}`).setAttribute('aria-current', 'page');
     else byId(`to-${name}`).removeAttribute('aria-current');
   }
+  if (view === 'playground') followAddress();
   refresh();
+}
+
+// Addresses. A chat that is kept has its own.
+
+const prefix = '#chat=';
+const addressOf = (id) => (id ? prefix + encodeURIComponent(id) : '#playground');
+
+// followAddress shows the chat of the address.
+function followAddress() {
+  const { hash } = location;
+  if (hash === addressOf(chatId())) return;
+  const known = hash.startsWith(prefix) && kept().find(({ id }) => addressOf(id) === hash);
+  if (known) return open(known);
+  if (hash.startsWith(prefix)) history.replaceState(null, '', addressOf(''));
+  if (chatId()) clear();
+  if (hash.startsWith(prefix)) problem('composer-problem', 'This browser has no chat of that address. This is a new one.');
+}
+
+// showAddress gives the address and the name of the page to the chat that is shown.
+function showAddress() {
+  const address = addressOf(chatId());
+  byId('to-playground').href = address;
+  const shown = kept().find(({ id }) => id === chatId());
+  document.title = shown ? `${nameOf(shown)} - caddy-codex` : 'caddy-codex';
+  if (document.body.dataset.view !== 'playground' || location.hash === address) return;
+  if (chatId() || location.hash.startsWith(prefix)) history.pushState(null, '', address);
 }
 
 // Panes
@@ -86,30 +114,77 @@ function copyCode() {
 // History
 
 function showHistory() {
+  if (byId('kept').querySelector('input')) return; // a name is being typed
   const all = kept();
-  byId('history-note').textContent = all.length > 0 ? `${counted(all.length, 'conversation')}, which only this browser has.` : 'Conversations are kept here, in this browser only.';
+  const found = search(byId('search').value);
+  const note = all.length > 0 ? `${counted(all.length, 'conversation')}, which only this browser has.` : 'Conversations are kept here, in this browser only.';
+  byId('history-note').textContent = found.length < all.length ? `${number(found.length)} of ${note}` : note;
   byId('forget-all').hidden = all.length === 0;
-  byId('kept').replaceChildren(
-    ...all.map((conversation) =>
-      el(
-        'li',
-        {},
-        el('button', { type: 'button', class: 'kept-open', click: () => openKept(conversation) }, el('span', { class: 'kept-title' }, conversation.title), el('span', { class: 'note' }, `${age(conversation.at / 1000)} ago`)),
-        el('button', { type: 'button', class: 'quiet', 'aria-label': `Forget ${conversation.title}`, click: () => changeHistory(() => forget(conversation.id)) }, '×'),
-      ),
-    ),
-  );
+  byId('kept').replaceChildren(...found.map(keptItem));
 }
 
-function openKept(conversation) {
-  open(conversation);
+function keptItem(conversation) {
+  const { id, at } = conversation;
+  const name = nameOf(conversation);
+  const current = id === chatId() && 'true';
+  const item = el(
+    'li',
+    {},
+    el('button', { type: 'button', class: 'kept-open', 'aria-current': current, click: () => openKept(id) }, el('span', { class: 'kept-title' }, name), el('span', { class: 'note' }, `${age(at / 1000)} ago`)),
+    el('button', { type: 'button', class: 'quiet', 'aria-label': `Rename ${name}`, click: () => askName(item, conversation) }, '✎'),
+    el('button', { type: 'button', class: 'quiet', 'aria-label': `Forget ${name}`, click: () => changeHistory(() => forget(id)) }, '×'),
+  );
+  return item;
+}
+
+// askName has a field in place of the name of a conversation. Enter and leaving it take the name,
+// Escape does not. Without a name, the conversation has the first question again.
+function askName(item, conversation) {
+  const end = (change) => {
+    field.onblur = null;
+    field.remove();
+    change();
+    showAddress();
+    showHistory();
+  };
+  const take = () => rename(conversation.id, field.value.trim());
+  const keydown = (event) => {
+    if (event.isComposing || !['Enter', 'Escape'].includes(event.key)) return;
+    event.stopPropagation(); // Escape stops no answer here
+    end(event.key === 'Enter' ? take : () => {});
+    byId('tab-history').focus();
+  };
+  const field = el('input', { value: nameOf(conversation), maxlength: 80, 'aria-label': 'Name of the conversation', keydown });
+  field.onblur = () => end(take);
+  item.replaceChildren(field);
+  field.select();
+}
+
+function openKept(id) {
+  const chosen = kept().find((conversation) => conversation.id === id);
+  if (id !== chatId() && chosen) open(chosen);
   if (narrow.matches) showPane('chat');
+  focusPrompt();
 }
 
 function changeHistory(change) {
   change();
+  if (chatId() && !kept().some(({ id }) => id === chatId())) {
+    history.replaceState(null, '', addressOf(''));
+    disown();
+  }
+  showAddress();
   showHistory();
   byId('tab-history').focus();
+}
+
+// Options
+
+function showInUse() {
+  const inUse = optionsInUse();
+  byId('in-use').hidden = inUse.length === 0;
+  byId('show-options').textContent = inUse.join(', ');
+  byId('show-options').setAttribute('aria-label', `Options: ${inUse.join(', ')}`);
 }
 
 // Key
@@ -159,6 +234,12 @@ async function administered() {
     askAdminKey('The server does not know this admin key.');
     return getJSON('codex/status');
   }
+}
+
+// tellScheme has the button say which colours there are.
+function tellScheme([sign, name]) {
+  byId('scheme').textContent = sign;
+  byId('scheme').setAttribute('aria-label', `Colours: ${name}`);
 }
 
 function showKey() {
@@ -240,11 +321,11 @@ async function refresh() {
 const ideas = [
   ['Say hello', () => ask('Hello! What can you do?')],
   ['Call a tool', () => {
-    if (!byId('tools').value.trim()) insertExample();
+    if (!byId('tools').value.trim()) lend('tools', JSON.stringify(example, null, 2));
     ask('What is the weather in Oslo? Use the tool.');
   }],
   ['Compare answers', () => {
-    byId('choices').value = '2';
+    lend('choices', '2');
     ask('Name a good book, in one line.');
   }],
 ];
@@ -257,13 +338,16 @@ function ask(text) {
 
 function insertExample() {
   byId('tools').value = JSON.stringify(example, null, 2);
-  readTools();
-  showCodeIfShown();
+  optionsChanged();
 }
 
 function insertSchema() {
   byId('schema').value = JSON.stringify(exampleSchema, null, 2);
-  readSchema();
+  optionsChanged();
+}
+
+function optionsChanged() {
+  showInUse();
   showCodeIfShown();
 }
 
@@ -277,10 +361,10 @@ function listen() {
     event.preventDefault();
     send();
   });
-  byId('prompt').addEventListener('keydown', (event) => {
-    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    if (!busy()) send();
+  byId('prompt').addEventListener('keydown', (event) => onEnter(event, () => busy() || send()));
+  document.querySelector('.skip').addEventListener('click', (event) => {
+    event.preventDefault(); // the address stays that of the chat
+    byId('prompt').focus();
   });
   byId('prompt').addEventListener('input', showCodeIfShown);
   byId('prompt').addEventListener('paste', (event) => {
@@ -298,11 +382,16 @@ function listen() {
     event.target.value = '';
   });
   onImages(showCodeIfShown);
-  byId('options').addEventListener('input', showCodeIfShown);
-  byId('tools').addEventListener('input', readTools);
+  byId('option-form').addEventListener('input', optionsChanged);
+  byId('option-form').addEventListener('submit', (event) => event.preventDefault());
+  byId('show-options').addEventListener('click', () => showPane('options'));
+  byId('reset-options').addEventListener('click', () => {
+    resetOptions();
+    focusPrompt();
+  });
   byId('tool-example').addEventListener('click', insertExample);
-  byId('schema').addEventListener('input', readSchema);
   byId('schema-example').addEventListener('click', insertSchema);
+  byId('search').addEventListener('input', showHistory);
   byId('forget-all').addEventListener('click', () => changeHistory(forgetAll));
   document.querySelector('.panes').addEventListener('keydown', movePane);
   for (const tab of document.querySelectorAll('.panes [data-pane]')) tab.addEventListener('click', () => showPane(tab.dataset.pane));
@@ -320,6 +409,7 @@ function listen() {
     });
   }
   byId('copy').addEventListener('click', copyCode);
+  byId('scheme').addEventListener('click', () => tellScheme(window.nextScheme()));
   byId('open-key').addEventListener('click', () => askKey(false));
   byId('key-form').addEventListener('submit', (event) => {
     event.preventDefault();
@@ -340,6 +430,7 @@ function listen() {
     unauthorized: () => askKey(true),
     wrong: () => showPane('options'),
     changed: () => {
+      showAddress();
       showCodeIfShown();
       if (document.body.dataset.pane === 'history') showHistory();
       refresh();
@@ -351,7 +442,10 @@ const refreshEvery = 3000; // milliseconds
 
 listen();
 showKey();
+tellScheme(window.showScheme(document.documentElement.dataset.scheme));
 showPane('chat');
+showInUse();
+focusPrompt();
 showView();
 models();
 setInterval(refresh, refreshEvery);

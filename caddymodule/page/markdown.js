@@ -2,16 +2,33 @@
 // text; every text in them becomes a text node, and nothing is loaded.
 
 import { copyButton, el } from './dom.js';
-import { lexer } from './marked.js';
+import { Marked } from './marked.js';
 
 const longest = 32 << 10; // characters that are parsed; some texts take the square of that
 const deepest = 12; // lists and quotations within each other
+
+// A formula stays as it is written, since Markdown would take its signs for its own.
+const formula = /^(?:\$\$[^]{1,2000}?\$\$|\\\[[^]{1,2000}?\\\]|\\\([^\n]{1,500}?\\\)|\$(?![\s$])[^$\n]{1,500}(?<![\s\\])\$(?!\d))/;
+
+const display = /^(?:\$\$[^]{1,2000}?\$\$|\\\[[^]{1,2000}?\\\])[ \t]*(?:\n|$)/;
+
+const parser = new Marked().use({
+  extensions: [
+    { name: 'formula', level: 'inline', start: (text) => /\$|\\[([]/.exec(text)?.index, tokenizer: (text) => token('formula', formula, text) },
+    { name: 'display', level: 'block', tokenizer: (text) => token('display', display, text) },
+  ],
+});
+
+function token(type, pattern, text) {
+  const found = pattern.exec(text);
+  return found ? { type, raw: found[0] } : undefined;
+}
 
 // markdown returns the elements of a text. One that is too long or nested too deeply stays as it is.
 export function markdown(text) {
   if (text.length > longest) return [plain(text)];
   try {
-    return lexer(text).flatMap((token) => block(token, 0));
+    return parser.lexer(text).flatMap((token) => block(token, 0));
   } catch {
     return [plain(text)];
   }
@@ -28,11 +45,13 @@ function block(token, depth) {
     case 'def':
       return [];
     case 'heading':
-      return [el(`h${Math.min(6, token.depth + 2)}`, {}, ...inline(token.tokens))];
+      return [el(`h${Math.min(6, token.depth + 3)}`, {}, ...inline(token.tokens))];
     case 'paragraph':
       return [el('p', {}, ...inline(token.tokens))];
     case 'code':
       return [codeBox(token.text, token.lang ?? '')];
+    case 'display':
+      return [el('pre', { class: 'formula', tabindex: '0', role: 'region', 'aria-label': 'Formula' }, token.raw.trim())];
     case 'blockquote':
       return [el('blockquote', {}, ...deeper(token.tokens))];
     case 'list':
@@ -62,11 +81,12 @@ function table({ header, rows }) {
 }
 
 function codeBox(text, language) {
+  const name = language.split(/\s/)[0].slice(0, 30);
   return el(
     'div',
     { class: 'code-box' },
-    el('div', { class: 'code-head' }, el('span', {}, language.split(/\s/)[0].slice(0, 30)), copyButton(() => text)),
-    el('pre', { class: 'fence', tabindex: '0', 'aria-label': 'Code' }, text),
+    el('div', { class: 'code-head' }, el('span', {}, name), copyButton(() => text)),
+    el('pre', { class: 'fence', tabindex: '0', role: 'region', 'aria-label': 'Code', 'data-code': name }, text),
   );
 }
 
@@ -82,6 +102,8 @@ function inline(tokens) {
         return [el(elements[token.type], {}, ...inline(token.tokens))];
       case 'codespan':
         return [el('code', {}, token.text)];
+      case 'formula':
+        return [el('code', { class: 'formula' }, token.raw)];
       case 'br':
         return [el('br')];
       case 'link':

@@ -23,7 +23,7 @@ export function render(text) {
     at = block.end;
     if (!block.tag) continue;
     add(text.slice(begin, block.start));
-    parts.push(el('pre', { class: 'block', tabindex: '0', 'aria-label': 'Tool block' }, text.slice(block.start, block.end)));
+    parts.push(el('pre', { class: 'block', tabindex: '0', role: 'region', 'aria-label': 'Tool block' }, text.slice(block.start, block.end)));
     begin = at;
   }
   add(text.slice(begin));

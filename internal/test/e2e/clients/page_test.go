@@ -96,6 +96,13 @@ func TestPage(t *testing.T) {
 		{"keyboard", testPageKeyboard},
 		{"markdown", testPageMarkdown},
 		{"again", testPageAgain},
+		{"focus", testPageFocus},
+		{"addresses", testPageAddresses},
+		{"versions", testPageVersions},
+		{"history", testPageHistory},
+		{"options", testPageOptions},
+		{"colours", testPageColours},
+		{"axe", testPageAxe},
 	} {
 		t.Run(use.name, func(t *testing.T) { use.test(t, s.At(t)) })
 	}
@@ -329,9 +336,11 @@ func TestPageHostile(t *testing.T) {
 	tab.Fill("#model", "<img src=x onerror=window.pwned=6>")
 	before := browser.Eval[string](tab, `JSON.stringify(['script','iframe','style','img','svg','a'].map((n) => document.getElementsByTagName(n).length))`)
 	tab.Click("#tool-example")
-	say(tab, "reason:"+hostile+"\nsay:```html\n"+hostile+"\n```\n"+hostile+"\ntool:get_weather "+fmt.Sprintf(`{"city":%q}`, hostile))
+	say(tab, "reason:"+hostile+"\nsay:```html\n"+hostile+"\n```\n"+hostile+"\n```js <img src=x onerror=window.pwned=8>\nlet a = `${`${"+hostile+"}`}`\n```\n"+
+		"and $x"+hostile+"$ and\n\n$$\n"+hostile+"\n$$\ntool:get_weather "+fmt.Sprintf(`{"city":%q}`, hostile))
+	tab.WaitFor(`document.querySelectorAll('.fence:has(span)').length === 2`) // their colours
 	said := browser.Eval[string](tab, `document.querySelector('.said').textContent`)
-	if strings.Count(said, hostile) != 2 {
+	if strings.Count(said, hostile) != 5 {
 		t.Errorf("the text is %q", said)
 	}
 	tab.Fill(".call textarea", hostile)
@@ -358,7 +367,7 @@ func TestPageHostile(t *testing.T) {
 func testPageKeyboard(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	visited := make(map[string]bool)
-	for range 50 {
+	for range 60 {
 		tab.Type(kb.Tab)
 		at := browser.Eval[string](tab, `(() => {
 			const e = document.activeElement, s = getComputedStyle(e), c = e.closest('.composer');
@@ -557,7 +566,7 @@ func testPageMarkdown(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	say(tab, prompt)
 	for selector, want := range map[string]string{
-		"h3": "Trees", "strong": "oak", "em": "elm", "del": "not the fern", "a": "a site", "ul > li:first-child": "one", "ol": "deep",
+		"h4": "Trees", "strong": "oak", "em": "elm", "del": "not the fern", "a": "a site", "ul > li:first-child": "one", "ol": "deep",
 		"blockquote": "quoted", "th": "tree", "td.right": "40", "pre.fence": "let a = '<b>';", ".code-head span": "js",
 	} {
 		if got := strings.TrimSpace(browser.Eval[string](tab, `document.querySelector('.markdown `+selector+`')?.textContent ?? 'nothing'`)); got != want {
@@ -594,7 +603,7 @@ func testPageAgain(t *testing.T, s *e2e.Site) {
 	say(tab, "say:First.")
 	say(tab, "say:Second.")
 	before := len(s.Model.Requests())
-	tab.Click("#log .assistant:last-child > .acts button:last-child")
+	tab.Click("#log .assistant:last-child > .acts > button:nth-of-type(2)")
 	tab.WaitFor(idle + ` && document.querySelector('#log .assistant:last-child .meta').textContent`)
 	if n := len(s.Model.Requests()) - before; n != 1 || messages() != 4 {
 		t.Errorf("the model was asked %d times, and there are %d messages", n, messages())
