@@ -280,7 +280,7 @@ func TestExamplesNameMetrics(t *testing.T) {
 
 // TestDocumentedMetrics: the documentation has exactly the metrics that exist.
 func TestDocumentedMetrics(t *testing.T) {
-	text, err := os.ReadFile("../docs/operations.md")
+	text, err := os.ReadFile("../docs/metrics.md")
 	must.OK(t, err)
 	documented := make(map[string]bool)
 	for _, row := range regexp.MustCompile("(?m)^\\| `((?:codex|gen_ai)_[a-z_]+)").FindAllStringSubmatch(string(text), -1) {
