@@ -43,21 +43,25 @@ async function provider(script, headers = {}) {
 function webSockets(server, script) {
   const frame = (text) => {
     const data = Buffer.from(text);
-    return Buffer.concat([Buffer.from(data.length < 126 ? [0x81, data.length] : [0x81, 126, data.length >> 8, data.length & 255]), data]);
+    const head = data.length < 126 ? [0x81, data.length] : [0x81, 126, data.length >> 8, data.length & 255];
+    return Buffer.concat([Buffer.from(head), data]);
   };
   server.on("upgrade", (req, socket) => {
-    const accept = createHash("sha1").update(req.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
-    socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+    const key = req.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    const accept = createHash("sha1").update(key).digest("base64");
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+      `Sec-WebSocket-Accept: ${accept}\r\n\r\n`);
     let data = Buffer.alloc(0);
     socket.on("error", () => {}).on("data", (part) => {
       data = Buffer.concat([data, part]);
       for (;;) {
         if (data.length < 14) return;
         const short = data[1] & 127;
-        const [at, length] = short === 126 ? [4, data.readUInt16BE(2)] : short === 127 ? [10, Number(data.readBigUInt64BE(2))] : [2, short];
+        const at = { 126: 4, 127: 10 }[short] ?? 2;
+        const length = at === 2 ? short : at === 4 ? data.readUInt16BE(2) : Number(data.readBigUInt64BE(2));
         if (data.length < at + 4 + length) return;
         const mask = data.subarray(at, at + 4);
-        const text = Buffer.from(data.subarray(at + 4, at + 4 + length).map((byte, i) => byte ^ mask[i % 4])).toString();
+        const text = Buffer.from(data.subarray(at + 4, at + 4 + length).map((b, i) => b ^ mask[i % 4])).toString();
         const isText = (data[0] & 15) === 1;
         data = data.subarray(at + 4 + length);
         if (!isText) continue;
@@ -77,14 +81,16 @@ const completed = {
   response: { id: "r1", usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } },
 };
 const item = (type, item) => ({ type: `response.output_item.${type}`, output_index: 0, item });
-const message = (text, id = "m1") => ({ type: "message", role: "assistant", id, content: text ? [{ type: "output_text", text }] : [] });
+const message = (text, id = "m1") => ({
+  type: "message", role: "assistant", id, content: text ? [{ type: "output_text", text }] : [],
+});
+const delta = (of) => ({ type: "response.output_text.delta", item_id: "m1", output_index: 0, content_index: 0, ...of });
 const call = (text) => ({ type: "function_call", id: "f1", call_id: "c1", name: "note", arguments: text });
 function* text(size = 4) {
-  const delta = "y".repeat(size);
   yield created;
   yield item("added", message(""));
-  yield { type: "response.output_text.delta", item_id: "m1", output_index: 0, content_index: 0, delta };
-  yield item("done", message(delta));
+  yield delta({ delta: "y".repeat(size) });
+  yield item("done", message("y".repeat(size)));
   yield completed;
 }
 
@@ -103,7 +109,14 @@ base_url = "${url}"
 wire_api = "responses"
 ${more || "request_max_retries = 0\nstream_max_retries = 0"}
 `);
-    this.process = spawn(program, ["app-server"], { env: { PATH: process.env.PATH, CODEX_HOME: this.home }, stdio: ["pipe", "pipe", "ignore"] });
+    process.once("exit", () => rmSync(this.home, { recursive: true, force: true }));
+    const env = { PATH: process.env.PATH, CODEX_HOME: this.home };
+    this.process = spawn(program, ["app-server"], { env, stdio: ["pipe", "pipe", "ignore"] });
+    this.process.on("error", (error) => {
+      console.error(`cannot start Codex: ${error.message}`);
+      process.exit(1);
+    });
+    this.process.stdin.on("error", () => {}); // it has ended
     this.answers = new Map();
     this.notes = [];
     this.wanted = [];
@@ -137,10 +150,12 @@ ${more || "request_max_retries = 0\nstream_max_retries = 0"}
     return params && this.thread(params);
   }
   thread(params) {
-    const features = Object.fromEntries(["shell_tool", "unified_exec", "multi_agent", "goals", "apps", "plugins", "view_image", "image_generation"].map((name) => [name, false]));
+    const own = ["shell_tool", "unified_exec", "multi_agent", "goals", "apps", "plugins", "view_image",
+      "image_generation"];
+    const config = { features: Object.fromEntries(own.map((name) => [name, false])), web_search: "disabled" };
     return this.call("thread/start", {
       ephemeral: true, model: "gpt-5", cwd: this.home, environments: [], sandbox: "read-only", approvalPolicy: "never",
-      experimentalRawEvents: true, baseInstructions: "Be brief.", config: { features, web_search: "disabled" }, ...params,
+      experimentalRawEvents: true, baseInstructions: "Be brief.", config, ...params,
     });
   }
   async turn(threadId, input = [{ type: "text", text: "hello", text_elements: [] }]) {
@@ -154,16 +169,20 @@ ${more || "request_max_retries = 0\nstream_max_retries = 0"}
     return (Number(fields[11]) + Number(fields[12])) / 100;
   }
   memory(field = "VmRSS") {
-    return Math.round(Number(readFileSync(`/proc/${this.process.pid}/status`, "utf8").match(`${field}:\\s*(\\d+)`)[1]) / 1024);
+    const status = readFileSync(`/proc/${this.process.pid}/status`, "utf8");
+    return Math.round(Number(status.match(`${field}:\\s*(\\d+)`)[1]) / 1024);
   }
   async stop() {
-    this.process.kill();
-    await new Promise((resolve) => this.process.exitCode === null && this.process.signalCode === null ? this.process.once("exit", resolve) : resolve());
+    const ended = new Promise((resolve) => this.process.once("exit", resolve));
+    if (this.process.kill()) await ended;
     rmSync(this.home, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
-const tool = (name, properties = {}) => ({ type: "function", name, description: "A tool.", inputSchema: { type: "object", properties } });
+const tool = (name, properties = {}) => ({
+  type: "function", name, description: "A tool.", inputSchema: { type: "object", properties },
+});
+const ok = { contentItems: [{ type: "inputText", text: "ok" }], success: true };
 
 // Each case prints what it sees.
 const cases = {
@@ -184,9 +203,13 @@ const cases = {
   async limits(print) {
     const p = await provider(() => text(), {
       "x-codex-active-limit": "premium",
-      "x-codex-primary-used-percent": "76", "x-codex-primary-window-minutes": "300", "x-codex-primary-reset-at": "1893456000",
-      "x-codex-bengalfox-primary-used-percent": "5", "x-codex-bengalfox-primary-window-minutes": "300",
-      "x-codex-bengalfox-primary-reset-at": "1893456000", "x-codex-bengalfox-limit-name": "GPT-5.3-Codex-Spark",
+      "x-codex-primary-used-percent": "76",
+      "x-codex-primary-window-minutes": "300",
+      "x-codex-primary-reset-at": "1893456000",
+      "x-codex-bengalfox-primary-used-percent": "5",
+      "x-codex-bengalfox-primary-window-minutes": "300",
+      "x-codex-bengalfox-primary-reset-at": "1893456000",
+      "x-codex-bengalfox-limit-name": "GPT-5.3-Codex-Spark",
     });
     const s = new AppServer(p.url);
     const { result } = await s.start({});
@@ -205,17 +228,21 @@ const cases = {
       if (k > 1) return yield* text();
       yield created;
       yield item("added", call(""));
-      for (let i = 0; i < whole.length; i += 9) yield { type: "response.function_call_arguments.delta", item_id: "f1", output_index: 0, delta: whole.slice(i, i + 9) };
-      yield { type: "response.function_call_arguments.done", item_id: "f1", output_index: 0, arguments: whole };
+      const of = { item_id: "f1", output_index: 0 };
+      for (let i = 0; i < whole.length; i += 9) {
+        yield { type: "response.function_call_arguments.delta", ...of, delta: whole.slice(i, i + 9) };
+      }
+      yield { type: "response.function_call_arguments.done", ...of, arguments: whole };
       yield item("done", call(whole));
       yield completed;
     });
     const s = new AppServer(p.url);
     const { result } = await s.start({ dynamicTools: [tool("note", { text: { type: "string" } })] });
-    const asked = s.next("item/tool/call").then(({ id }) => s.send({ id, result: { contentItems: [{ type: "inputText", text: "ok" }], success: true } }));
+    const asked = s.next("item/tool/call").then(({ id }) => s.send({ id, result: ok }));
     await s.turn(result.thread.id);
     await asked;
-    print(s.notes.filter((n) => JSON.stringify(n.params).includes("xxx")).map((n) => `${n.method} (${n.params.item?.type ?? ""})`).join(", "));
+    const seen = s.notes.filter((n) => JSON.stringify(n.params).includes("xxx"));
+    print(seen.map((n) => `${n.method} (${n.params.item?.type ?? ""})`).join(", "));
     await s.stop(), p.close();
   },
 
@@ -250,7 +277,7 @@ const cases = {
       if (asked > 1) return yield* text();
       yield created;
       yield item("added", message("", "m0"));
-      yield { type: "response.output_text.delta", item_id: "m0", output_index: 0, content_index: 0, delta: "half an answer" };
+      yield delta({ item_id: "m0", delta: "half an answer" });
       yield null;
     };
     const p = await provider(() => script());
@@ -258,8 +285,9 @@ const cases = {
     const s = new AppServer(p.url, "", "supports_websockets = true\nstream_max_retries = 2");
     const { result } = await s.start({});
     const { status } = await s.turn(result.thread.id);
-    print(`${status}, the model was asked ${asked} times; notifications: ` + s.notes.filter((n) => ["error", "item/agentMessage/delta"].includes(n.method))
-      .map((n) => `${n.method} ${n.params.delta ?? n.params.error.message}`).join(", "));
+    const told = s.notes.filter((n) => ["error", "item/agentMessage/delta"].includes(n.method));
+    print(`${status}, the model was asked ${asked} times; notifications: ` +
+      told.map((n) => `${n.method} ${n.params.delta ?? n.params.error.message}`).join(", "));
     await s.stop(), p.close();
   },
 
@@ -271,7 +299,8 @@ const cases = {
       const nested = "[".repeat(depth - 2) + "]".repeat(depth - 2);
       const answer = new Promise((resolve) => s.answers.set(depth, resolve));
       s.process.stdin.write(`{"id":${depth},"method":"model/list","params":{"x":${nested}}}\n`);
-      print(`${depth} levels: ${(await Promise.race([answer.then(() => "answered"), pause(5000).then(() => "no answer in 5 s")]))}`);
+      const what = await Promise.race([answer.then(() => "answered"), pause(5000).then(() => "no answer in 5 s")]);
+      print(`${depth} levels: ${what}`);
     }
     await s.stop();
   },
@@ -297,8 +326,13 @@ const cases = {
   async history(print) {
     const p = await provider(() => text());
     const s = new AppServer(p.url);
-    const properties = { n: { type: "integer", minimum: 1, default: 5 }, s: { type: "string", pattern: "^a", format: "date" }, ok: { const: true } };
-    const { result } = await s.start({ dynamicTools: [tool("note", properties), tool("exec_command"), tool("apply_patch")] });
+    const properties = {
+      n: { type: "integer", minimum: 1, default: 5 },
+      s: { type: "string", pattern: "^a", format: "date" },
+      ok: { const: true },
+    };
+    const dynamicTools = [tool("note", properties), tool("exec_command"), tool("apply_patch")];
+    const { result } = await s.start({ dynamicTools });
     const injected = await s.call("thread/inject_items", { threadId: result.thread.id, items: [
       { type: "message", role: "system", content: [{ type: "input_text", text: "a system message" }] },
       { type: "message", role: "developer", content: [{ type: "input_text", text: "a developer message" }] },
@@ -308,7 +342,8 @@ const cases = {
     print(`thread/inject_items: ${JSON.stringify(injected.error ?? injected.result)}`);
     await s.turn(result.thread.id);
     const { input, tools, parallel_tool_calls } = p.bodies.at(-1);
-    print(`input: ${input.map((i) => i.role ? `${i.role}: ${i.content[0].text.slice(0, 20)}` : `${i.type} ${i.output ?? ""}`).join("; ")}`);
+    const short = (i) => i.role ? `${i.role}: ${i.content[0].text.slice(0, 20)}` : `${i.type} ${i.output ?? ""}`;
+    print(`input: ${input.map(short).join("; ")}`);
     print(`tools: ${tools.map((t) => t.name ?? t.type).join(", ")}; parallel_tool_calls: ${parallel_tool_calls}`);
     print(`properties of note: ${JSON.stringify(tools.find((t) => t.name === "note")?.parameters.properties)}`);
     await s.stop(), p.close();
@@ -319,7 +354,8 @@ const cases = {
     for (const size of [4700, 5100]) {
       const p = await provider(() => text());
       const s = new AppServer(p.url);
-      const { result } = await s.start({ dynamicTools: [tool("note", { text: { type: "string", description: "d".repeat(size) } })] });
+      const properties = { text: { type: "string", description: "d".repeat(size) } };
+      const { result } = await s.start({ dynamicTools: [tool("note", properties)] });
       await s.turn(result.thread.id);
       const { description } = p.bodies[0].tools.find((t) => t.name === "note").parameters.properties.text;
       print(`a description of ${size} bytes: ${description ? "kept" : "removed"}`);
@@ -361,7 +397,8 @@ const cases = {
       const p = await provider(() => text());
       const s = new AppServer(p.url);
       const { result } = await s.start({});
-      const { status, error } = await s.turn(result.thread.id, [{ type: "image", url: `data:image/png;base64,${image.toString("base64")}` }]);
+      const url = `data:image/png;base64,${image.toString("base64")}`;
+      const { status, error } = await s.turn(result.thread.id, [{ type: "image", url }]);
       print(`a PNG of ${image.length} bytes: peak ${s.memory("VmHWM")} MB; ${status} ${error?.message ?? ""}`);
       await s.stop(), p.close();
     }
@@ -374,14 +411,19 @@ const cases = {
       await s.start();
       const { result } = await s.call("account/read", {});
       const thread = await s.thread({});
+      const warning = s.notes.find((n) => n.method === "configWarning" && n.params.details?.includes("many"));
       print(`${settings || "all right"}: a login is ${result.requiresOpenaiAuth ? "" : "not "}required; ` +
-        `warning: ${s.notes.find((n) => n.method === "configWarning" && n.params.details?.includes("many"))?.params.summary}; ` +
+        `warning: ${warning?.params.summary ?? "none"}; ` +
         `thread/start: ${thread.error?.message.replace(s.home, "") ?? thread.result.modelProvider}`);
       await s.stop();
     }
   },
 };
 
+if (only && !cases[only]) {
+  console.error(`there is no case ${only}, but ${Object.keys(cases).join(", ")}`);
+  process.exit(2);
+}
 for (const name of only ? [only] : Object.keys(cases)) {
   await cases[name]((line) => console.log(`${name}: ${line}`));
 }
