@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
@@ -29,6 +28,22 @@ type APIKey struct {
 	// and later handlers. Default: `key-1` for the first key, `key-2` for the second, and so on. If
 	// another user has the name `key-1`, that user becomes `user:key-1`.
 	User string `json:"user,omitempty"`
+}
+
+// Keys are the keys by which clients authenticate.
+type Keys struct {
+	// The keys that clients may present as `Authorization: Bearer KEY`. Without keys here and
+	// without api_keys_file, the handler codex checks no key. Placeholders such as {env.KEY} and
+	// {file./path} are resolved when the configuration is loaded. Default: none.
+	APIKeys []APIKey `json:"api_keys,omitempty"`
+
+	// A file with more keys, which `caddy codex key` makes. A key of the file can have a user, a
+	// time of expiry and limits. A change of the file takes effect within seconds, without a
+	// reload. Placeholders are resolved when the configuration is loaded. Default: none.
+	APIKeysFile string `json:"api_keys_file,omitempty" option:"<name>"`
+
+	keys    keyring
+	keyFile *apikeys.File // nil: there is none
 }
 
 // keyring maps the hash of each key to the user of the key: a string or an [unnamedKey]. The time of a
@@ -80,8 +95,11 @@ func (h *Handler) hasSeveralUsers() bool {
 	return slices.ContainsFunc(users, func(user string) bool { return user != users[0] })
 }
 
-// presentedKey returns the key that a request presents, or "": the bearer token in the header
-// Authorization or, without that, api-key (of Azure's clients) or x-api-key (of Anthropic's).
+// keyHeaders are the headers that can have a key: the bearer token in the header Authorization or,
+// without that, api-key (of Azure's clients) or x-api-key (of Anthropic's).
+var keyHeaders = []string{"Authorization", "Api-Key", "X-Api-Key"}
+
+// presentedKey returns the key that a request presents, or "". The handler codex_keys may have removed it.
 func presentedKey(r *http.Request) string {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, key, _ := strings.Cut(header, " ")
@@ -90,7 +108,11 @@ func presentedKey(r *http.Request) string {
 		}
 		return strings.TrimSpace(key)
 	}
-	return strings.TrimSpace(cmp.Or(r.Header.Get("Api-Key"), r.Header.Get("X-Api-Key")))
+	key := strings.TrimSpace(cmp.Or(r.Header.Get("Api-Key"), r.Header.Get("X-Api-Key")))
+	if a := admissionOf(r); key == "" && a != nil {
+		return a.key
+	}
+	return key
 }
 
 // replacerOf returns Caddy's replacer of a request, or an empty one if there is none.
@@ -103,9 +125,12 @@ func replacerOf(r *http.Request) *caddy.Replacer {
 
 const userVariable = "http.auth.user.id"
 
-// openKeys reads the file of keys, and watches it until Cleanup.
-func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
-	path, err := h.keyFilePath(repl)
+// openKeys resolves the keys, and reads and watches the file until Cleanup.
+func (k *Keys) openKeys(ctx caddy.Context, repl *caddy.Replacer) (err error) {
+	if k.keys, err = newKeyring(k.APIKeys, repl); err != nil {
+		return err
+	}
+	path, err := k.keyFilePath(repl)
 	if path == "" || err != nil {
 		return err
 	}
@@ -117,34 +142,55 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 		return fmt.Errorf("api_keys_file: %w", err)
 	}
 	file.Watch()
-	h.keyFile = file
-	h.releases = append(h.releases, file.Close)
+	k.keyFile = file
 	return nil
 }
 
-func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
-	path, err := option.AbsolutePath(repl, h.APIKeysFile)
+// Cleanup ends the watch of the file.
+func (k *Keys) Cleanup() error {
+	if k.keyFile != nil {
+		k.keyFile.Close()
+	}
+	return nil
+}
+
+func (k *Keys) keyFilePath(repl *caddy.Replacer) (string, error) {
+	path, err := option.AbsolutePath(repl, k.APIKeysFile)
 	if err != nil {
 		return "", fmt.Errorf("api_keys_file: %w", err)
 	}
 	return path, nil
 }
 
-// checkKey checks the key of a request, if the handler has keys, and sets the user. It returns the key if
-// the key is in the file of keys. For a key of the configuration, which has no limits, it returns nil.
-func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
-	if h.keyFile == nil && len(h.keys) == 0 {
+func (k *Keys) areNone() bool { return k.keyFile == nil && len(k.keys) == 0 }
+
+// of returns the keys that apply to a request: k or, if they are none, those of codex_keys before this handler.
+func (k *Keys) of(r *http.Request) *Keys {
+	if a := admissionOf(r); a != nil && k.areNone() {
+		return a.keys
+	}
+	return k
+}
+
+// entryOf returns the entry of a request's key in the file of keys, or nil.
+func (k *Keys) entryOf(r *http.Request) *apikeys.Key {
+	return k.of(r).keyFile.Set().Find(presentedKey(r))
+}
+
+// checkKey checks the key of a request, if there are keys, and sets the user. It returns the key if the key
+// is in the file of keys. For a key of the configuration, which has no limits, it returns nil.
+func (k *Keys) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
+	if k = k.of(r); k.areNone() {
 		return nil, nil
 	}
-	key := presentedKey(r)
-	if k := h.keyFile.Set().Find(key); k != nil {
-		if k.Expired(time.Now()) {
-			return nil, apierror.KeyExpired(k.Expires)
+	if entry := k.entryOf(r); entry != nil {
+		if entry.Expired(time.Now()) {
+			return nil, apierror.KeyExpired(entry.Expires)
 		}
-		replacerOf(r).Set(userVariable, k.User)
-		return &k.Key, nil
+		replacerOf(r).Set(userVariable, entry.User)
+		return &entry.Key, nil
 	}
-	user, known := h.keys[sha256.Sum256([]byte(key))]
+	user, known := k.keys[sha256.Sum256([]byte(presentedKey(r)))]
 	if !known {
 		return nil, apierror.Unauthorized()
 	}
@@ -162,8 +208,5 @@ func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 		repl.Set(userVariable, before) // the next check must refuse the key, too
 		return nil, apierror.Unauthorized()
 	}
-	if k != nil && caddyhttp.GetVar(r.Context(), countedVariable) == k.Account {
-		k = k.WithoutRequests() // another handler with this key has counted the request, and has passed it on
-	}
-	return k, apiErr
+	return takeOver(r, k), apiErr
 }

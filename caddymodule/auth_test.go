@@ -37,7 +37,7 @@ func ringOf(t testing.TB, keys ...APIKey) keyring {
 
 // allows reports whether a handler with these keys accepts the key of a request.
 func (ring keyring) allows(r *http.Request) bool {
-	_, apiErr := (&Handler{keys: ring}).checkKey(r)
+	_, apiErr := (&Keys{keys: ring}).checkKey(r)
 	return apiErr == nil
 }
 
@@ -205,8 +205,8 @@ func TestKeysOfAFile(t *testing.T) {
 		"ann": "user ann", "nameless": "", "odd": "user key-1",
 		"old": "user ann\nexpires 2020-01-31", "new": "user ann\nexpires 2920-01-31",
 	}))
-	file := withKeys(t, &Handler{APIKeysFile: "{env.CADDYMODULE_KEYS}"})
-	both := withKeys(t, &Handler{APIKeysFile: "{env.CADDYMODULE_KEYS}", keys: ringOf(t, APIKey{Key: "static"})})
+	file := withKeys(t, &Handler{Keys: Keys{APIKeysFile: "{env.CADDYMODULE_KEYS}"}})
+	both := withKeys(t, &Handler{Keys: Keys{APIKeysFile: "{env.CADDYMODULE_KEYS}", APIKeys: []APIKey{{Key: "static"}}}})
 	for key, want := range map[string]struct {
 		user string
 		code apierror.Code
@@ -242,7 +242,7 @@ func TestKeysOfAFile(t *testing.T) {
 
 // TestEmptyKeyFile checks that a file without keys lets nobody in, unlike no file.
 func TestEmptyKeyFile(t *testing.T) {
-	h := withKeys(t, &Handler{APIKeysFile: writeKeys(t, nil)})
+	h := withKeys(t, &Handler{Keys: Keys{APIKeysFile: writeKeys(t, nil)}})
 	r, _ := prepared(http.MethodGet, "/v1/models")
 	if _, apiErr := h.checkKey(r); apiErr == nil {
 		t.Error("a request without a key is allowed")

@@ -22,6 +22,14 @@ func init() {
 		handler := new(Handler)
 		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
 	})
+	httpcaddyfile.RegisterHandlerDirective("codex_keys", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		handler := new(KeysHandler)
+		if h.Next(); h.NextArg() {
+			return nil, h.ArgErr()
+		}
+		return handler, option.ParseBlock(h.Dispenser, &handler.Keys, map[string]option.Custom{"api_key": {Parse: handler.parseAPIKey, Repeats: true}})
+	})
+	httpcaddyfile.RegisterDirectiveOrder("codex_keys", httpcaddyfile.After, "basic_auth")
 	// The handler relies on authentication, request_body and encode, which must run earlier.
 	httpcaddyfile.RegisterDirectiveOrder("codex", httpcaddyfile.Before, "respond")
 }
@@ -99,13 +107,13 @@ func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
 }
 
 // parseAPIKey reads <key> [<user>].
-func (h *Handler) parseAPIKey(d *caddyfile.Dispenser) error {
+func (k *Keys) parseAPIKey(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
 	if len(args) < 1 || len(args) > 2 {
 		return d.Err("api_key takes a key and, if wanted, a user") // not ArgErr, which may show the key
 	}
 	args = append(args, "")
-	h.APIKeys = append(h.APIKeys, APIKey{Key: args[0], User: args[1]})
+	k.APIKeys = append(k.APIKeys, APIKey{Key: args[0], User: args[1]})
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ func init() {
 func configuredAppServers(config []byte) (servers []command.AppServer, err error) {
 	known := make(map[string]bool)
 	repl := caddy.NewReplacer()
-	err = eachHandler(config, func(h *Handler) error {
+	err = eachHandler(config, []string{"codex"}, func(h *Handler) error {
 		if err := h.complete(); err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func chatOnce(upstream conversation.Upstream, w http.ResponseWriter, r *http.Req
 // configuredKeyFiles is a [command.KeyFilesFunc].
 func configuredKeyFiles(config []byte) (files []string, err error) {
 	repl := caddy.NewReplacer()
-	err = eachHandler(config, func(h *Handler) error {
+	err = eachHandler(config, []string{"codex", "codex_keys"}, func(h *Handler) error {
 		path, err := h.keyFilePath(repl)
 		if err == nil && path != "" && !slices.Contains(files, path) {
 			files = append(files, path)
@@ -94,8 +95,8 @@ func configuredKeyFiles(config []byte) (files []string, err error) {
 	return files, err
 }
 
-// eachHandler calls do for each codex handler in config, which is a configuration or a part of one.
-func eachHandler(config json.RawMessage, do func(*Handler) error) error {
+// eachHandler calls do for each handler with one of the names in config, a configuration or a part of one.
+func eachHandler(config json.RawMessage, names []string, do func(*Handler) error) error {
 	var object map[string]json.RawMessage
 	var elements []json.RawMessage
 	err := json.Unmarshal(config, &object)
@@ -105,7 +106,7 @@ func eachHandler(config json.RawMessage, do func(*Handler) error) error {
 		}
 		return nil // for example a string, which has no handlers
 	}
-	if string(object["handler"]) == `"codex"` {
+	if slices.Contains(names, strings.Trim(string(object["handler"]), `"`)) {
 		type options Handler // UnmarshalJSON would refuse the member handler
 		h := new(Handler)
 		if err := json.Unmarshal(config, (*options)(h)); err != nil {
@@ -117,7 +118,7 @@ func eachHandler(config json.RawMessage, do func(*Handler) error) error {
 		elements = append(elements, object[name])
 	}
 	for _, element := range elements {
-		if err := eachHandler(element, do); err != nil {
+		if err := eachHandler(element, names, do); err != nil {
 			return err
 		}
 	}

@@ -137,7 +137,7 @@ func TestCommandKey(t *testing.T) {
 	if err != nil || strings.Contains(string(content), key) {
 		t.Fatal(string(content), err)
 	}
-	h := withKeys(t, &Handler{APIKeysFile: file})
+	h := withKeys(t, &Handler{Keys: Keys{APIKeysFile: file}})
 	k := h.keyFile.Set().Find(key)
 	if k == nil || k.ID != "ann-1" || k.User != "ann" || len(k.Models) != 2 || k.MaxConcurrent != 4 || len(k.Limits) != 3 || k.PlanShare != 125 || !k.Lends {
 		t.Fatalf("%+v", k)

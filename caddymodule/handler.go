@@ -59,15 +59,7 @@ type Handler struct {
 	// usable login: signed in, with a plan that is not spent and a provider that has not just failed.
 	Pool Pool `json:"pool,omitzero"`
 
-	// The keys that clients may present as `Authorization: Bearer KEY`. Without keys here and
-	// without api_keys_file, the handler checks no key. Placeholders such as {env.KEY} and
-	// {file./path} are resolved when the configuration is loaded. Default: none.
-	APIKeys []APIKey `json:"api_keys,omitempty"`
-
-	// A file with more keys, which `caddy codex key` makes. A key of the file can have a user, a
-	// time of expiry and limits. A change of the file takes effect within seconds, without a
-	// reload. Placeholders are resolved when the configuration is loaded. Default: none.
-	APIKeysFile string `json:"api_keys_file,omitempty" option:"<name>"`
+	Keys
 
 	// The largest request body, in bytes. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty" option:"<size>" default:"32MiB"`
@@ -197,8 +189,6 @@ type Handler struct {
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
 	storeModule   storemodules.Module
-	keys          keyring
-	keyFile       *apikeys.File // nil: there is none
 	adminKey      *apikeys.Hash // nil: there is none
 	limits        *quota.Limits // of the keys in keyFile
 	sharedUsage   *usage.Shared // the usage of all nodes; nil: there is none
@@ -234,14 +224,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	repl := caddy.NewReplacer()
 	var err error
-	if h.keys, err = newKeyring(h.APIKeys, repl); err != nil {
+	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}
 	h.refusalLogger, h.refusals = ctx.Logger(), new(refusalSample)
 	if err := h.resolveAdminKey(repl); err != nil {
-		return err
-	}
-	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}
 	if addresses := h.exposedAddresses(ctx); len(addresses) > 0 {
@@ -302,10 +289,8 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	if opened.Limits != nil {
 		h.limits = opened.Limits
 	}
-	if h.keyFile != nil {
-		app.hasKeyFile = app.hasKeyFile || h.limits == localLimits
-		options.Key, options.Limits, options.PlanLimits = h.recheckKey, h.limits, h.planLimits
-	}
+	app.hasKeyFile = app.hasKeyFile || h.keyFile != nil && h.limits == localLimits
+	options.Key, options.Limits, options.PlanLimits = h.recheckKey, h.limits, h.planLimits
 	h.releases = append(h.releases, release) // after the last usage was stored
 	app.storeStarts = append(app.storeStarts, start)
 	if h.ImageFetch {
@@ -315,7 +300,7 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	}
 	if h.Spent == "next" {
 		options.Next = func(r *http.Request, body io.Reader) bool {
-			if k := h.keyFile.Set().Find(presentedKey(r)); k != nil {
+			if k := h.entryOf(r); k != nil {
 				caddyhttp.SetVar(r.Context(), countedVariable, k.Account)
 			}
 			return r.Context().Value(requestContextKey{}).(*requestContext).passOn(body)
@@ -366,7 +351,7 @@ func (h *Handler) Cleanup() error {
 		release()
 	}
 	h.releases = nil // a second call must not release the references of another handler
-	return nil
+	return h.Keys.Cleanup()
 }
 
 // complete sets the defaults and refuses values that cannot work.

@@ -55,7 +55,7 @@ func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route s
 		Time: now, Route: route, RequestID: r.Header.Get(requestIDHeader),
 		User: h.accountOf(r), Status: failure.Status, Code: failure.Code, Unlisted: !chosen,
 	}
-	if k := h.keyFile.Set().Find(presentedKey(r)); k != nil {
+	if k := h.entryOf(r); k != nil {
 		record.Key = k.ID
 	}
 	usageBook.Add(record)

@@ -283,7 +283,7 @@ func TestExposedAt(t *testing.T) {
 		"basic_auth":  {routes: asking},
 	} {
 		server := &caddyhttp.Server{Listen: []string{":443"}, Routes: c.routes}
-		h := &Handler{keys: c.keys}
+		h := &Handler{Keys: Keys{keys: c.keys}}
 		if got := h.exposedAddresses(context.WithValue(t.Context(), caddyhttp.ServerCtxKey, server)); len(got) != c.want {
 			t.Errorf("%s: %q", name, got)
 		}

@@ -210,10 +210,11 @@ func unixOrNil(t time.Time) *int64 {
 // keyUsages returns what keys of the file have used. With the option `usage all`, these are all
 // keys of the file; otherwise, only those of the caller's user.
 func (h *Handler) keyUsages(r *http.Request) []keyUsage {
-	if h.keyFile == nil {
+	file := h.of(r).keyFile
+	if file == nil {
 		return nil
 	}
-	set, usages := h.keyFile.Set(), []keyUsage{}
+	set, usages := file.Set(), []keyUsage{}
 	authUser, _ := replacerOf(r).Get(userVariable)
 	user, _ := authUser.(string) // empty: the caller has no user
 	if k := set.Find(presentedKey(r)); k != nil {

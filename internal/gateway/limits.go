@@ -160,12 +160,17 @@ func settleAll(choices []*choice, err error) {
 	}
 }
 
-// limitReached converts an error of the key's limits to an API error, and any other error to nil.
+// limitReached is [LimitReached]. It also logs that the limits could not be checked.
 func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
+	if errors.Is(err, quota.ErrUnavailable) && ex.r.Context().Err() == nil {
+		g.opts.Logger.WarnContext(ex.ctx, "the limits of keys failed", "request_id", requestID(ex.r), "error", err.Error())
+	}
+	return LimitReached(err)
+}
+
+// LimitReached converts an error of a key's limits to an API error, and any other error to nil.
+func LimitReached(err error) *apierror.Error {
 	if errors.Is(err, quota.ErrUnavailable) {
-		if ex.r.Context().Err() == nil {
-			g.opts.Logger.WarnContext(ex.ctx, "the limits of keys failed", "request_id", requestID(ex.r), "error", err.Error())
-		}
 		return apierror.LimitsUnavailable()
 	}
 	if e, ok := errors.AsType[*quota.ExceededError](err); ok {

@@ -46,7 +46,13 @@ func TestExamples(t *testing.T) {
 	defer auth.Close()
 	turns := filepath.Join(t.TempDir(), "turns.log")
 	scrape := e2e.FreeAddr(t)
-	keys := e2e.NewKeyFile(t, map[string]string{"alice's": "requests 60 1m\ntokens 500000 5h\ntokens 20000000 month"})
+	keys := e2e.NewKeyFile(t, map[string]string{
+		"alice's": "requests 60 1m\ntokens 500000 5h\ntokens 20000000 month", "old": "expires 2020-01-31", "three": "requests 3 day",
+	})
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.URL.Path, r.Header["Authorization"], r.Header["X-Api-Key"], r.Header["Api-Key"])
+	}))
+	defer provider.Close()
 	examples := map[string]example{
 		"api-keys": {
 			replace: []string{"api.example.com", "SITE"},
@@ -64,6 +70,36 @@ func TestExamples(t *testing.T) {
 			check: func(t *testing.T, s *e2e.Site) {
 				if response, body := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("eve's")); response.StatusCode != http.StatusUnauthorized {
 					t.Errorf("another key: %d %s", response.StatusCode, body)
+				}
+			},
+		},
+		"other-routes": {
+			replace: []string{"api.example.com", "SITE", "{$KEYS:/var/lib/caddy-codex/keys}", keys.Path, "{$PROVIDER:https://api.openai.com}", provider.URL},
+			env:     map[string]string{"PROVIDER_KEY": "sk-provider"},
+			header:  e2e.Bearer("alice's"),
+			check: func(t *testing.T, s *e2e.Site) {
+				embed := func(header http.Header) (*http.Response, string) {
+					return s.Call(http.MethodPost, "/v1/embeddings", `{"input":"x"}`, header)
+				}
+				for _, header := range []http.Header{e2e.Bearer("three"), {"X-Api-Key": {"three"}, "Api-Key": {"three"}}} {
+					if response, body := embed(header); response.StatusCode != http.StatusOK || body != "/v1/embeddings[Bearer sk-provider][][]" {
+						t.Errorf("the other provider: %d %s", response.StatusCode, body)
+					}
+				}
+				if response, body := s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer("three")); response.StatusCode != http.StatusOK {
+					t.Errorf("the last request: %d %s", response.StatusCode, body)
+				}
+				if response, body := s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer("three")); response.StatusCode != http.StatusTooManyRequests {
+					t.Errorf("one more to Codex: %d %s", response.StatusCode, body)
+				}
+				if response, body := embed(e2e.Bearer("three")); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" ||
+					!strings.Contains(body, `"code":"rate_limit_exceeded"`) {
+					t.Errorf("one more to the other provider: %d %v %s", response.StatusCode, response.Header, body)
+				}
+				for key, code := range map[string]string{"eve's": "invalid_api_key", "old": "api_key_expired"} {
+					if response, body := embed(e2e.Bearer(key)); response.StatusCode != http.StatusUnauthorized || !strings.Contains(body, code) {
+						t.Errorf("%s: %d %s", key, response.StatusCode, body)
+					}
 				}
 			},
 		},

@@ -1,0 +1,133 @@
+package caddymodule
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+)
+
+func init() {
+	caddy.RegisterModule(KeysHandler{})
+}
+
+// KeysHandler lets only requests with a key pass to the handlers after it, and removes the key from them. It
+// sets the user, and applies the limits of the key. It is no provider of Caddy's handler authentication, which
+// can answer neither with a 429 nor with an error in the form of the API.
+type KeysHandler struct {
+	Keys
+}
+
+// CaddyModule returns the Caddy module information.
+func (KeysHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.codex_keys", New: func() caddy.Module { return new(KeysHandler) }}
+}
+
+// Provision reads the keys.
+func (h *KeysHandler) Provision(ctx caddy.Context) error {
+	if err := h.openKeys(ctx, caddy.NewReplacer()); err != nil {
+		return err
+	}
+	if h.areNone() {
+		return errors.New("codex_keys needs api_keys_file or api_key in its block; a path beside it is a matcher")
+	}
+	app, err := ctx.App("codex")
+	if err != nil {
+		return err
+	}
+	app.(*App).hasKeyFile = app.(*App).hasKeyFile || h.keyFile != nil
+	return nil
+}
+
+// ServeHTTP passes a request with a valid key to the next handler.
+func (h *KeysHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	a, apiErr := h.admit(r)
+	if apiErr != nil {
+		reqCtx, rt := new(requestContext), route{name: "keys"}
+		setRequestID(w, r, &reqCtx.ids)
+		rt.prepare(w, r, reqCtx)
+		refuse(w, r, apiErr)
+		countRequest(rt.name, apiErr)
+		return nil
+	}
+	defer a.release()
+	for _, name := range keyHeaders {
+		r.Header.Del(name)
+	}
+	caddyhttp.SetVar(r.Context(), admissionVariable, a)
+	return next.ServeHTTP(w, r)
+}
+
+// admit checks the key of a request, and counts the request for it. A key whose tokens are used up is refused.
+func (h *KeysHandler) admit(r *http.Request) (*admission, *apierror.Error) {
+	a := &admission{keys: &h.Keys, key: presentedKey(r)}
+	k, apiErr := h.checkKey(r)
+	if k == nil || apiErr != nil {
+		return a, apiErr
+	}
+	request, err := countingLimits().Begin(takeOver(r, k))
+	if err == nil {
+		a.grants, err = request.Acquire(1)
+	}
+	if err == nil {
+		err = request.Reserve(r.Context(), a.grants, 0)
+	}
+	if err != nil {
+		a.release()
+		return nil, gateway.LimitReached(err)
+	}
+	caddyhttp.SetVar(r.Context(), countedVariable, k.Account)
+	return a, nil
+}
+
+// countingLimits returns where requests are counted: at all nodes, if a codex handler counts its requests there.
+func countingLimits() *quota.Limits {
+	for _, h := range slices.Backward(handlersInUse.all()) { // the newest first
+		if h.limits != localLimits {
+			return h.limits
+		}
+	}
+	return localLimits
+}
+
+// admission is what codex_keys knows of a request that it has let pass.
+type admission struct {
+	keys   *Keys
+	key    string         // which is no longer in the header
+	grants []*quota.Grant // until the request ends or a codex handler takes over
+}
+
+const admissionVariable = "codex_admission"
+
+func admissionOf(r *http.Request) *admission {
+	if r.Context().Value(caddyhttp.VarsCtxKey) == nil {
+		return nil // the request does not come from Caddy
+	}
+	a, _ := caddyhttp.GetVar(r.Context(), admissionVariable).(*admission)
+	return a
+}
+
+func (a *admission) release() {
+	for _, grant := range a.grants {
+		grant.Close(0)
+	}
+}
+
+// takeOver returns the key k of a request as it applies from here on: another handler with this key may have counted
+// the request, but none counts what follows on the same WebSocket.
+func takeOver(r *http.Request, k *quota.Key) *quota.Key {
+	if k == nil || caddyhttp.GetVar(r.Context(), countedVariable) != k.Account {
+		return k
+	}
+	caddyhttp.SetVar(r.Context(), countedVariable, nil)
+	if a := admissionOf(r); a != nil {
+		a.release()
+	}
+	return k.WithoutRequests()
+}
