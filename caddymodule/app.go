@@ -31,6 +31,7 @@ type App struct {
 	hasKeyFile  bool           // a handler counts the use of its keys in localLimits, so keyLedger must be stored; final when Start is called
 	storeStarts []func() error // each starts the store of a handler; all are known when Start is called
 
+	exposures    []func() // each warns if a handler is open to everybody; called by Start, when all routes are known
 	releaseBooks []func() // set by keepBooks, called by Cleanup
 }
 
@@ -92,6 +93,9 @@ func (a *App) Start() error {
 		if err := start(); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
+	}
+	for _, warn := range a.exposures {
+		warn()
 	}
 	a.servers.Start()
 	a.keepBooks()

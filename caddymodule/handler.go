@@ -231,10 +231,6 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.resolveAdminKey(repl); err != nil {
 		return err
 	}
-	if addresses := h.exposedAddresses(ctx); len(addresses) > 0 {
-		ctx.Slogger().Warn("everybody who reaches this address may use Codex with your login: set api_key or api_keys_file, or `bind 127.0.0.1` in the site",
-			"listen", addresses)
-	}
 	if h.cors, err = newCORS(h.CORS, repl); err != nil {
 		return err
 	}
@@ -293,6 +289,13 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	options.Key, options.Limits, options.PlanLimits = h.recheckKey, h.limits, h.planLimits
 	h.releases = append(h.releases, release) // after the last usage was stored
 	app.storeStarts = append(app.storeStarts, start)
+	if server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); server != nil {
+		app.exposures = append(app.exposures, func() {
+			if h.isExposed(server) {
+				ctx.Slogger().Warn(exposedWarning, "listen", server.Listen)
+			}
+		})
+	}
 	if h.ImageFetch {
 		images := imagefetch.New(imagefetch.Options{})
 		options.Images = images
@@ -384,6 +387,9 @@ func (h *Handler) complete() error {
 	}
 	return h.Pool.check(h.AppServers)
 }
+
+const exposedWarning = "everybody who reaches this address may use Codex with your login: set api_key or api_keys_file, " +
+	"or `bind 127.0.0.1` in the site"
 
 // unhandled is the variable that Caddy's last handler sets to true if no handler has answered.
 const unhandled = "unhandled"

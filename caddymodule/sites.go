@@ -1,9 +1,6 @@
 package caddymodule
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddytls"
 
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -220,32 +218,82 @@ func realmName(site string) string {
 	return strings.ToLower(strings.ReplaceAll(site, "@", "_"))
 }
 
-// exposedAddresses returns the addresses of the server that ctx belongs to, if everybody who
-// reaches them may use the handler. Otherwise it returns nil.
-func (h *Handler) exposedAddresses(ctx context.Context) []string {
-	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if server == nil || len(h.keys) > 0 || h.keyFile != nil {
-		return nil
+// isExposed reports whether strangers on other machines can use the handler.
+func (h *Handler) isExposed(server *caddyhttp.Server) bool {
+	if server == nil || !h.areNone() || !slices.ContainsFunc(server.Listen, isReachable) ||
+		slices.ContainsFunc(server.TLSConnPolicies, func(p *caddytls.ConnectionPolicy) bool { return p.ClientAuthentication != nil }) {
+		return false
 	}
-	if routes, err := json.Marshal(server.Routes); err != nil || !isExposed(server.Listen, routes) {
-		return nil
+	s := &siteSearch{server: server, handler: h, namedRoutes: make(map[string]bool)}
+	s.search(server.Routes, nil)
+	names := []string{"localhost"} // any name, for a site without names
+	for _, site := range s.sites {
+		names = append(names, *site.MatchHost...)
 	}
-	return server.Listen
+	return slices.ContainsFunc(names, func(name string) bool {
+		r, err := http.NewRequest(http.MethodPost, "http://"+strings.ReplaceAll(name, "*", "any")+"/v1/chat/completions", nil)
+		if err != nil {
+			return false // the name has a placeholder
+		}
+		r.RemoteAddr = "203.0.113.1:1" // an address that nobody has
+		st := &stranger{handler: h, server: server, r: caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, server)}
+		return st.follow(server.Routes) && st.arrived
+	})
 }
 
-// isExposed reports whether other machines reach a server, and no route authenticates them.
-func isExposed(addresses []string, routes []byte) bool {
-	for _, marker := range []string{`"authentication"`, "http.auth.user.id"} {
-		if bytes.Contains(routes, []byte(marker)) {
-			return false
+// isReachable reports whether other machines can reach an address of a server.
+func isReachable(address string) bool {
+	parsed, err := caddy.ParseNetworkAddress(address)
+	if err != nil || parsed.IsUnixNetwork() || parsed.IsFdNetwork() || parsed.Host == "localhost" {
+		return false
+	}
+	ip, err := netip.ParseAddr(parsed.Host)
+	return err != nil || !ip.IsLoopback()
+}
+
+// stranger follows a request without credentials through the routes of a server, until it arrives at the handler.
+type stranger struct {
+	handler *Handler
+	server  *caddyhttp.Server
+	r       *http.Request
+	invoked []string // named routes
+	arrived bool
+}
+
+// passing are the handlers that surely let a stranger pass. Others may ask who it is, or answer.
+var passing = []string{"encode", "headers", "intercept", "log_append", "map", "push", "request_body", "rewrite", "templates", "tracing", "vars"}
+
+// follow reports whether the way ends in these routes.
+func (s *stranger) follow(routes caddyhttp.RouteList) (ends bool) {
+	groups := make(map[string]bool) // of which a route has matched
+	for i := range routes {
+		route := &routes[i]
+		if matches, err := route.MatcherSets.AnyMatchWithError(s.r); err != nil || !matches || groups[route.Group] {
+			continue
+		}
+		groups[route.Group] = route.Group != ""
+		if slices.ContainsFunc(route.Handlers, s.endsAt) || route.Terminal {
+			return true
 		}
 	}
-	return slices.ContainsFunc(addresses, func(address string) bool {
-		parsed, err := caddy.ParseNetworkAddress(address)
-		if err != nil || parsed.IsUnixNetwork() || parsed.IsFdNetwork() || parsed.Host == "localhost" {
-			return false
+	return false
+}
+
+// endsAt reports whether the way ends at a handler.
+func (s *stranger) endsAt(handler caddyhttp.MiddlewareHandler) bool {
+	switch h := handler.(type) {
+	case *Handler:
+		s.arrived = h == s.handler
+		return true
+	case *caddyhttp.Subroute:
+		return s.follow(h.Routes)
+	case *caddyhttp.Invoke:
+		route := s.server.NamedRoutes[h.Name]
+		if route == nil || slices.Contains(s.invoked, h.Name) {
+			return true
 		}
-		ip, err := netip.ParseAddr(parsed.Host)
-		return err != nil || !ip.IsLoopback()
-	})
+		s.invoked = append(s.invoked, h.Name)
+		return s.follow(caddyhttp.RouteList{*route})
+	}
+	return !slices.Contains(passing, caddy.GetModuleName(handler))
 }

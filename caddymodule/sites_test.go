@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
@@ -259,33 +259,62 @@ func TestRealmNames(t *testing.T) {
 	}
 }
 
-func TestExposed(t *testing.T) {
+func TestReachable(t *testing.T) {
 	for address, want := range map[string]bool{
 		":8080": true, "0.0.0.0:8080": true, "[::]:8080": true, "192.0.2.1:8080": true, "example.com:8080": true, "udp/:8080": true,
 		"127.0.0.1:8080": false, "[::1]:8080": false, "localhost:8080": false, "unix//run/codex.sock": false,
 	} {
-		if got := isExposed([]string{"127.0.0.1:1", address}, nil); got != want {
+		if got := isReachable(address); got != want {
 			t.Errorf("%s: %t", address, got)
 		}
 	}
 }
 
-// A handler with keys is not exposed, nor one behind a handler that asks who a client is.
-func TestExposedAt(t *testing.T) {
-	asking := caddyhttp.RouteList{{HandlersRaw: []json.RawMessage{json.RawMessage(`{"handler":"authentication"}`)}}}
+// TestExposed checks for which sites Caddy says that everybody may use the login.
+func TestExposed(t *testing.T) {
+	const auth = "basic_auth {\nalice $2a$10$vCZTQOtpLNsk6Ylq47rppurjgUd45kLtq3v50LhPGe5ixDuHrAseS\n}\n"
 	for name, c := range map[string]struct {
-		keys   keyring
-		routes caddyhttp.RouteList
-		want   int
+		site string
+		want bool
 	}{
-		"nobody asks": {want: 1},
-		"a key":       {keys: keyring{apikeys.Hash{}: nil}},
-		"basic_auth":  {routes: asking},
+		"nobody asks":                {"codex", true},
+		"harmless directives":        {"header X y\nencode\nrequest_body {\nmax_size 1MB\n}\nvars a b\ncodex", true},
+		"a handle beside":            {"handle /v2/* {\n" + auth + "reverse_proxy localhost:1\n}\ncodex", true},
+		"the other of two handles":   {"handle /v2/* {\n" + auth + "respond x\n}\nhandle {\ncodex\n}", true},
+		"elsewhere only":             {"basic_auth /admin/* {\nalice $2a$10$vCZTQOtpLNsk6Ylq47rppurjgUd45kLtq3v50LhPGe5ixDuHrAseS\n}\ncodex", true},
+		"some addresses are refused": {"@bad remote_ip 198.51.100.0/24\nrespond @bad 403\ncodex", true},
+		"a key":                      {"codex {\napi_key k\n}", false},
+		"basic_auth":                 {auth + "codex", false},
+		"basic_auth and a handle":    {auth + "codex\nhandle /v2/* {\nrespond x\n}", false},
+		"basic_auth in the handle":   {"handle /v1/* {\n" + auth + "codex\n}", false},
+		"but for preflights":         {"@login not {\nmethod OPTIONS\nheader Access-Control-Request-Method *\n}\n" + strings.Replace(auth, "{", "@login {", 1) + "codex", false},
+		"codex_keys":                 {"codex_keys {\napi_key k\n}\ncodex", false},
+		"forward_auth":               {"forward_auth localhost:1 {\nuri /\n}\ncodex", false},
+		"forward_auth in a route":    {"route {\nforward_auth localhost:1 {\nuri /\n}\ncodex\n}", false},
+		"remote_ip":                  {"@home remote_ip private_ranges\nhandle @home {\ncodex\n}", false},
+		"client_ip":                  {"@out not client_ip private_ranges\nabort @out\ncodex", false},
+		"a secret header":            {"@known header X-Secret s\nhandle @known {\ncodex\n}\nrespond 403", false},
+		"not reached":                {"handle {\nrespond x\n}\ncodex", false},
 	} {
-		server := &caddyhttp.Server{Listen: []string{":443"}, Routes: c.routes}
-		h := &Handler{Keys: Keys{keys: c.keys}}
-		if got := h.exposedAddresses(context.WithValue(t.Context(), caddyhttp.ServerCtxKey, server)); len(got) != c.want {
-			t.Errorf("%s: %q", name, got)
+		for _, address := range []string{"http://site.example:%s, http://*.site.example:%[1]s", "http://:%s"} {
+			_, port, err := net.SplitHostPort(freeAddress(t))
+			must.OK(t, err)
+			text := fmt.Sprintf("{\nadmin off\n}\n"+address+" {\n"+c.site+"\n}", port)
+			cfg := new(caddy.Config)
+			must.OK(t, json.Unmarshal(adapt(t, text), cfg))
+			ctx, cleanup := newContext(t)
+			app, err := ctx.LoadModuleByID("http", cfg.AppsRaw["http"])
+			must.OK(t, err)
+			exposed := false
+			for _, server := range app.(*caddyhttp.App).Servers {
+				for _, h := range handlersInUse.all() {
+					exposed = exposed || h.isExposed(server)
+				}
+			}
+			if exposed != c.want {
+				t.Errorf("%s at %s: %t", name, address, exposed)
+			}
+			cleanup()
 		}
 	}
 }
@@ -316,7 +345,8 @@ func exposedServers(t *testing.T, text string) (listen []string, uses bool) {
 			continue
 		}
 		uses = true
-		if isExposed(server.Listen, server.Routes) && !strings.Contains(routes, `"api_keys`) {
+		asks := regexp.MustCompile(`"(authentication|api_keys|api_keys_file)"|http\.auth\.user\.id`)
+		if slices.ContainsFunc(server.Listen, isReachable) && !asks.MatchString(routes) {
 			listen = append(listen, server.Listen...)
 		}
 	}
