@@ -205,7 +205,7 @@ func (c *Conn) dispatch(line []byte) {
 // handleNotification passes an event to its thread, if that is open, and any other notification to
 // opts.Notified. Notifications about limits, the login and the configuration also update c.server.
 func (c *Conn) handleNotification(m message, line []byte) {
-	if c.opts.Notified != nil && kinds[m.method] == 0 {
+	if c.opts.Notified != nil && kinds[m.method] == "" {
 		c.opts.Notified(strings.Clone(m.method), json.RawMessage(m.params))
 	}
 	switch m.method {
@@ -223,8 +223,8 @@ func (c *Conn) handleNotification(m message, line []byte) {
 		return
 	}
 	e := &c.in.scratch // parseMessage has read the notification into it
-	if e.Kind == 0 {   // the notification is no event, or an event that is not used
-		if kinds[m.method] == 0 {
+	if e.Kind == "" {   // the notification is no event, or an event that is not used
+		if kinds[m.method] == "" {
 			c.logUnused("notification", m.method)
 		}
 		return

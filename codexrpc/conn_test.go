@@ -426,7 +426,7 @@ func FuzzDispatch(f *testing.F) {
 			t.Errorf("%q ended the turn: %v", line, err)
 		}
 		for _, e := range events {
-			if e.Kind == 0 || e.Kind > EventTurnCompleted || e.threadID != "thr-1" || e.turnID != "trn-1" {
+			if e.Kind == "" || e.Kind == eventRawItem || e.Kind == eventWarning || e.Kind == eventTurnStarted || e.threadID != "thr-1" || e.turnID != "trn-1" {
 				t.Errorf("%q made %+v", line, e)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 func decodeSlowly(line []byte) (e Event, ok bool) {
 	m, err := parseMessage(line, &e)
 	e.size = 0
-	return e, err == nil && e.Kind != 0 && m.id == ""
+	return e, err == nil && e.Kind != "" && m.id == ""
 }
 
 // checkDelta checks that a line is no delta for parseDelta, or the one that it is as any

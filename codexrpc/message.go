@@ -27,7 +27,7 @@ const maxID = 256
 var errGarbage = errors.New("not a message of the protocol")
 
 // parseMessage parses a line, which must not change while the message is in use. A notification
-// that this client uses for a turn is also read into e; otherwise e.Kind is 0.
+// that this client uses for a turn is also read into e; otherwise e.Kind is empty.
 func parseMessage(line []byte, e *Event) (message, error) {
 	*e = Event{size: len(line)}
 	var m message
@@ -57,7 +57,7 @@ func parseMessage(line []byte, e *Event) (message, error) {
 	if !s.End() || m.method == "" && m.id == "" {
 		return message{}, errGarbage
 	}
-	if e.Kind = kinds[m.method]; e.Kind != 0 {
+	if e.Kind = kinds[m.method]; e.Kind != "" {
 		e.setParams(valueOf(m.params))
 	}
 	return m, nil

@@ -71,7 +71,7 @@ var kinds = map[string]EventKind{
 	methodTurnCompleted:     EventTurnCompleted,
 }
 
-// setParams reads the params of a notification. e.Kind becomes 0 if the notification is not used.
+// setParams reads the params of a notification. e.Kind becomes empty if the notification is not used.
 func (e *Event) setParams(params wirejson.Value) {
 	var threadID, turnID, itemID, delta, index, item, turn, used, total, price, willRetry, failure, message wirejson.Value
 	params.Pick(wirejson.Into("threadId", &threadID), wirejson.Into("turnId", &turnID), wirejson.Into("itemId", &itemID),
@@ -120,7 +120,7 @@ const ageLimit = "connection limit reached"
 // setWarning makes a warning with fallbackPrefix an EventError. All other warnings are ignored. The
 // EventError has no turn id, since the warning does not name the turn.
 func (e *Event) setWarning(text string) {
-	e.Kind = 0
+	e.Kind = ""
 	if reason, ok := strings.CutPrefix(text, fallbackPrefix); ok {
 		e.Kind, e.WillRetry, e.fellBack = EventError, true, !strings.Contains(reason, ageLimit)
 		e.Err = (&TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}).withLimitCode()
@@ -173,7 +173,7 @@ const roleAssistant = "assistant"
 
 // setRawItem reads an item of the Responses API. A raw item has what Codex's own form of the item (see
 // setItem) lacks: the arguments as the model wrote them, the encrypted content and the status. If the
-// raw item has nothing that is used, such as a finished message without annotations, e.Kind becomes 0:
+// raw item has nothing that is used, such as a finished message without annotations, e.Kind becomes empty:
 // the event in Codex's own form is enough.
 func (e *Event) setRawItem(item wirejson.Value) {
 	var kind, id, status, callID, name, namespace, arguments, encrypted, action, output, tools, role, content wirejson.Value
@@ -181,7 +181,7 @@ func (e *Event) setRawItem(item wirejson.Value) {
 		wirejson.Into("name", &name), wirejson.Into("namespace", &namespace), wirejson.Into("arguments", &arguments),
 		wirejson.Into("encrypted_content", &encrypted), wirejson.Into("action", &action), wirejson.Into("output", &output),
 		wirejson.Into("tools", &tools), wirejson.Into("role", &role), wirejson.Into("content", &content))
-	e.Kind, e.ItemID = 0, textOf(id)
+	e.Kind, e.ItemID = "", textOf(id)
 	switch textOf(kind) {
 	case itemFunctionCall:
 		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, textOf(callID), textOf(name), textOf(arguments)

@@ -197,7 +197,7 @@ func TestOddAnnotations(t *testing.T) {
 	for _, annotations := range []string{`{"0":{}}`, `[]`, `null`, `7`, `"0"`} {
 		var e Event
 		line := `{"method":"rawResponseItem/completed","params":{"item":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x","annotations":` + annotations + `}]}}}`
-		if _, err := parseMessage([]byte(line), &e); err != nil || e.Kind != 0 {
+		if _, err := parseMessage([]byte(line), &e); err != nil || e.Kind != "" {
 			t.Errorf("%s: %+v (%v)", annotations, e, err)
 		}
 	}
@@ -273,7 +273,7 @@ func TestUsageAdds(t *testing.T) {
 // TestNothingUsedIsOptedOut checks that no notification is both used and opted out of.
 func TestNothingUsedIsOptedOut(t *testing.T) {
 	for _, method := range unwantedNotifications {
-		if kinds[method] != 0 {
+		if kinds[method] != "" {
 			t.Errorf("%s is used", method)
 		}
 	}
