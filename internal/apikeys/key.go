@@ -18,6 +18,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -119,7 +121,8 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 		name := d.Val()
 		o := options[name]
 		if o.read == nil {
-			return nil, d.Errf("unknown option %.32q of a key", name)
+			known := slices.Collect(maps.Keys(options))
+			return nil, d.Errf("unknown option %.32q of a key%s", name, option.Suggestion(name, known))
 		}
 		if slices.Contains(seen, name) && !o.repeats {
 			return nil, d.Errf("%s is given twice", name)

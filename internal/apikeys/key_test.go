@@ -83,6 +83,7 @@ func TestParseErrors(t *testing.T) {
 		"key a {\n" + h + "\nmodels\n}":                          {3, "models takes the names"},
 		"key a {\n" + h + "\nmodels x {\ny\n}\n}":                {3, "unknown option"},
 		"key a {\n" + h + "\nhome /x\n}":                         {3, `unknown option "home"`},
+		"key a {\n" + h + "\nToken 9 1h\n}":                      {3, `unknown option "Token" of a key; did you mean tokens?`},
 		"key a {\n" + h + "\n}\nkey a {\n" + hashOf("y") + "\n}": {6, "two keys with the id a"},
 		"key a {\n" + h + "\n}\nkey b {\n" + h + "\n}":           {6, "the keys a and b are the same"},
 	} {

@@ -5,6 +5,7 @@ package option
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -76,7 +77,7 @@ var formerOptions = map[string]string{
 	"provider_timeout": "provider_timeout is no longer an option: " + noProvider,
 	"spares":           "spares is no longer an option: with `conversations off` no threads are started in advance",
 	"dir": "dir is no longer an option of app_server: its working directory is a new, empty one; " +
-		"for another one, let the command be a script that changes to it and passes on all arguments",
+		"for another one, let the command be a script that changes to it and passes on all arguments; record has a directory",
 	"max_body_memory": "max_body_memory is no longer an option: it is four times max_body, at least 512MiB; set max_body",
 }
 
@@ -104,7 +105,11 @@ func ParseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]Cust
 			if found {
 				return d.Errf("unknown option %q; a value follows after a space, without =", before)
 			}
-			return d.Errf("unknown option %q%s", name, suggestion(name, options, customOptions))
+			known := slices.Collect(maps.Keys(customOptions))
+			for _, o := range options {
+				known = append(known, o.LineName)
+			}
+			return d.Errf("unknown option %q%s", name, Suggestion(name, known))
 		}
 		if seen[name] && !custom.Repeats {
 			return d.Errf("%s is given twice", name)
@@ -137,20 +142,14 @@ func Decode(data []byte, block any) error {
 	return err
 }
 
-// suggestion returns the part of an error that suggests the known option whose name is nearest to an
-// unknown name. It returns "" if even that name differs in a third or more of its letters.
-func suggestion(name string, options []Option, customOptions map[string]Custom) string {
+// Suggestion returns the part of an error that suggests the known name that is nearest to an unknown
+// name. It returns "" if even that name differs in a third or more of its letters.
+func Suggestion(name string, knownNames []string) string {
 	nearest, leastDistance := "", len(name)
-	consider := func(known string) {
+	for _, known := range knownNames {
 		if d := editDistance(strings.ToLower(name), known); d*3 < len(known) && (d < leastDistance || d == leastDistance && known < nearest) {
 			nearest, leastDistance = known, d
 		}
-	}
-	for _, o := range options {
-		consider(o.LineName)
-	}
-	for known := range customOptions {
-		consider(known)
 	}
 	if nearest == "" {
 		return ""

@@ -42,7 +42,6 @@ func testUpstreamErrors(t *testing.T) {
 		{"fail:rate_limit_exceeded Rate limit reached. Please try again in 11ms.", 429, "rate_limit_exceeded", "Rate limit reached", "", true},
 		{"fail:insufficient_quota", 429, "insufficient_quota", "", "false", false},
 		{"limit:3600", 429, "insufficient_quota", "(This limit resets in ", "false", false},
-		{"limit:30", 429, "insufficient_quota", "hit your usage limit", "", true},
 		{"fail:context_length_exceeded", 400, "context_length_exceeded", "room", "", false},
 	} {
 		t.Run(c.prompt, func(t *testing.T) {
