@@ -44,3 +44,6 @@ function duration(seconds) {
   const count = Math.floor(seconds / size);
   return `${count} ${unit}${count === 1 ? '' : 's'}`;
 }
+
+// named returns the name of a user. All callers without a name in a realm are the user @realm.
+export const named = (name) => (!name || name.startsWith('@') ? `without a name${name?.[1] ? ` (${name.slice(1)})` : ''}` : name);

@@ -2,7 +2,7 @@
 
 import { administers, resetCredit, signIn } from './admin.js';
 import { byId, el, problem, svg } from './dom.js';
-import { age, bytes, clock, counted, number, until, words } from './format.js';
+import { age, bytes, clock, counted, named, number, until, words } from './format.js';
 import { traceButton } from './trace.js';
 import { planWindows } from './windows.js';
 
@@ -14,12 +14,12 @@ export function showStatus(status, usage, turns, changed) {
   problem('status-problem', '');
   const total = usage.usage ?? {};
   byId('tiles').replaceChildren(
-    ...tile('Running now', number(status.turns?.running)),
+    ...tile('Running', number(status.turns?.running)),
     ...tile('Waiting', number(status.turns?.waiting)),
     ...tile('Requests', number(usage.requests), usage.errors ? `${number(usage.errors)} failed` : 'none failed'),
     ...tile('Tokens', number(total.total_tokens), `${number(total.prompt_tokens)} in, ${number(total.completion_tokens)} out`),
   );
-  replace('requests', [underWay(status.requests ?? [])]);
+  replace('requests', [requestsNow(status.requests ?? [])]);
   replace('servers', (status.app_servers ?? []).map((server) => card(server, changed)));
   replace('usage', usageParts(usage));
   replace('recent', [recent(turns.data ?? [], changed)]);
@@ -132,16 +132,13 @@ function sums(title, rows) {
   );
 }
 
-// named returns the name of a user, who may have none in a realm.
-const named = (name) => (!name || name.startsWith('@') ? `(no name) ${name ?? ''}`.trim() : name);
-
-// underWay is the table of the requests that wait, run, or have a turn that is parked.
-function underWay(requests) {
+// requestsNow is the table of the requests that wait, run, or have a turn that is parked.
+function requestsNow(requests) {
   return table(
     ['User', 'State', 'For', 'Model', 'Route', 'Characters', 'App-server'],
     requests.map((r) => [named(r.user), words(r.state), age(r.since), r.choices > 1 ? `${r.model} × ${r.choices}` : r.model, r.route, number(r.characters), r.app_server]),
     'Nothing waits or runs now.',
-    'Requests under way',
+    'Requests now',
   );
 }
 

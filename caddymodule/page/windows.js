@@ -1,7 +1,7 @@
 // The windows of plans over time, with the keys in colours.
 
 import { el, svg } from './dom.js';
-import { clock, until } from './format.js';
+import { clock, named, until } from './format.js';
 
 const maxColors = 8; // further keys share the last one
 
@@ -35,13 +35,13 @@ function figure(all, keys, color) {
   );
 }
 
-const legend = (name, kind) => el('span', {}, svg('svg', { viewBox: '0 0 1 1', 'aria-hidden': 'true' }, svg('rect', { width: 1, height: 1, class: kind })), name || '(no name)');
+const legend = (name, kind) => el('span', {}, svg('svg', { viewBox: '0 0 1 1', 'aria-hidden': 'true' }, svg('rect', { width: 1, height: 1, class: kind })), named(name));
 
 const lengthOf = (seconds) => (seconds >= 172800 ? `${Math.round(seconds / 86400)} days` : `${Math.round(seconds / 360) / 10} h`);
 
 // said is a window in words.
 function said(w) {
-  const shares = Object.entries(w.by_key).map(([key, percent]) => `${key || '(no name)'} ${percent.toFixed(1)} %`);
+  const shares = Object.entries(w.by_key).map(([key, percent]) => `${named(key)} ${percent.toFixed(1)} %`);
   return `Until ${clock(w.resets_at)}: ${[...shares, `others ${w.others_percent.toFixed(1)} %`].join(', ')}`;
 }
 

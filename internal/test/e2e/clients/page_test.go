@@ -317,7 +317,7 @@ func testPageRequests(t *testing.T, s *e2e.Site) {
 	}
 	browser.Eval[bool](tab, `(document.querySelector('#requests .table').focus(), document.querySelector('#requests .table').scrollLeft = 20, document.querySelector('#requests tr').old = true)`)
 	tab.WaitFor(`!document.querySelector('#requests tr').old`)
-	if at := browser.Eval[string](tab, `[document.activeElement.getAttribute('aria-label'), document.activeElement.scrollLeft].join()`); at != "Requests under way,20" {
+	if at := browser.Eval[string](tab, `[document.activeElement.getAttribute('aria-label'), document.activeElement.scrollLeft].join()`); at != "Requests now,20" {
 		t.Errorf("the focus is at %s", at)
 	}
 	leave()
