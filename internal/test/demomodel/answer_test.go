@@ -181,7 +181,7 @@ var (
 	weather = scriptedmodel.Tool{Type: "function", Name: "get_weather", Parameters: json.RawMessage(
 		`{"type":"object","required":["city"],"properties":{"city":{"type":"string"},"unit":{"type":"string","enum":["C","F"]}}}`)}
 	search = scriptedmodel.Tool{Type: "function", Name: "webSearch", Parameters: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string"}}}`)}
-	write  = scriptedmodel.Tool{Type: "function", Name: "Write", Parameters: json.RawMessage(`{"type":"object","required":["path","content"],"properties":{"path":{"type":"string"}}}`)}
+	write  = scriptedmodel.Tool{Type: "function", Name: "Write", Parameters: json.RawMessage(`{"type":"object","required":["path","content"],"properties":{"path":{"type":"string"},"content":{"type":"string"}}}`)}
 )
 
 // TestCalls: the model calls the tools that are forced, or asked for, and no others.
@@ -204,6 +204,7 @@ func TestCalls(t *testing.T) {
 		"any, several named": {question: "the weather in Rome, and a webSearch", developer: "In this reply you must call at least one of your tools.", want: `get_weather{"city":"Rome"} webSearch{"query":"Rome"}`},
 		"by the field":       {question: "Hello", choice: `{"type":"function","name":"get_weather"}`, want: `get_weather{"city":"Oslo"}`},
 		"required":           {question: "Hello", choice: `"required"`, want: `get_weather{"city":"Oslo"}`},
+		"an agent's tool":    {question: "Use Write, please", want: `Write{"content":"Use Write, please","path":"demo-note.md"}`},
 		"none":               {question: "Write a poem about tools"},
 		"an agent's rules":   {question: "Use the tool. " + strings.Repeat("Rules, get_weather. ", 100)},
 	} {

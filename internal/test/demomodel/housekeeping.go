@@ -13,9 +13,6 @@ import (
 // in what was said before.
 var (
 	titleAsked = regexp.MustCompile(`(?i)\b(title|headline|name)\b.{0,60}\b(generator|conversation|chat|session|thread|message)|(generate|create|write|suggest|provide|give|return|output|respond with)\b[^.\n]{0,80}\b(title|headline)s?\b|give (this|the) (conversation|chat) a name|thread title`)
-	tagsAsked  = regexp.MustCompile(`(?i)\b(generate|create|suggest|choose|provide)\b[^.\n]{0,60}\btags\b`)
-	morePlease = regexp.MustCompile(`(?i)follow[- _]?up`)
-	queries    = regexp.MustCompile(`(?i)search quer(y|ies)`)
 	quotedChat = regexp.MustCompile(`(?is)(?:<chat_history>|### chat history:|conversation:|<conversation>|<session>|<message>)(.*)`)
 	speaker    = regexp.MustCompile(`(?i)^\W*(user|human|you)\W*:\s*`)
 	// memberAsked is the name of a member of the JSON that a question shows as an example.
@@ -31,7 +28,7 @@ func housekeeping(q question) (string, bool) {
 	told := q.instructions()
 	isTitle := titleAsked.MatchString(firstBytes(asked)) && len(q.text) > 30 || titleAsked.MatchString(told) && !strings.Contains(told, "tools")
 	form := memberAsked.FindAllStringSubmatch(asked+"\n"+told, -1)
-	if isTask := strings.HasPrefix(asked, "### Task"); !isTitle && !isTask {
+	if !isTitle && !strings.HasPrefix(asked, "### Task") { // of Open WebUI
 		return "", false
 	}
 	title := q.title()

@@ -71,6 +71,7 @@ func arguments(parameters json.RawMessage, q question, subject string) string {
 	s.Type = "object"
 	f := newFiller(q, &s)
 	f.requiredOnly = true
+	f.names = nil
 	if subject != "" {
 		f.names = []string{subject}
 	}
@@ -394,10 +395,13 @@ var formats = map[string]func() string{
 	"uuid":      func() string { return "3f2b8c1e-5d4a-4b6f-9c7d-8e9f0a1b2c3d" },
 }
 
+// existingFile is a file that many projects have.
+const existingFile = "README.md"
+
 // samples are texts of members whose name contains the key, unless the question names something.
 var samples = []struct{ key, text string }{
 	{"city", "Oslo"}, {"location", "Oslo"}, {"place", "Oslo"}, {"country", "Norway"}, {"email", "ada@example.com"}, {"url", "https://example.com/"},
-	{"path", "README.md"}, {"file", "README.md"}, {"command", "echo hello"}, {"color", "blue"}, {"colour", "blue"}, {"currency", "EUR"},
+	{"path", existingFile}, {"file", existingFile}, {"command", "echo hello"}, {"color", "blue"}, {"colour", "blue"}, {"currency", "EUR"},
 	{"language", "en"}, {"phone", "+47 22 00 00 00"}, {"unit", "celsius"}, {"tag", "demo"}, {"author", "Ursula K. Le Guin"}, {"name", "Ada"},
 }
 
@@ -425,7 +429,10 @@ func (f *filler) text(s *schema, name string) string {
 			break
 		}
 	}
-	if (namedByQuestion.MatchString(lower) || f.requiredOnly) && len(f.names) > 0 {
+	if text == existingFile && f.root.Properties["content"] != nil {
+		text = "demo-note.md" // the call writes it
+	}
+	if namedByQuestion.MatchString(lower) && len(f.names) > 0 && text != existingFile {
 		text = f.names[0]
 		if len(f.names) > 1 {
 			f.names = f.names[1:]

@@ -110,7 +110,9 @@ func (q question) subjects(t scriptedmodel.Tool) []string {
 		Required   []string
 	}
 	_ = json.Unmarshal(t.Parameters, &schema) // what cannot be read has no members
-	names := namesIn(q.text)
+	names := slices.DeleteFunc(namesIn(q.text), func(name string) bool {
+		return slices.ContainsFunc(q.req.ClientTools(), func(t scriptedmodel.Tool) bool { return t.Name == name })
+	})
 	if len(schema.Required) == 1 && schema.Properties[schema.Required[0]].Type == "string" && len(names) > 1 {
 		return names
 	}

@@ -30,6 +30,8 @@ type Options struct {
 	Model http.Handler
 	// HTTP refuses WebSockets with 426, so that Codex uses HTTP.
 	HTTP bool
+	// Dir is the directory for the folder with the certificate; empty: that for temporary files.
+	Dir string
 }
 
 // Backend is the back end of a plan. It is safe for concurrent use.
@@ -59,7 +61,7 @@ func Listen(opts Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making an authority for certificates: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "planbackend-")
+	dir, err := os.MkdirTemp(opts.Dir, "planbackend-")
 	if err != nil {
 		return nil, err
 	}

@@ -165,9 +165,7 @@ func newFolder(dir string, port int) (string, error) {
 	_ = os.RemoveAll(folder) // what cannot be removed does not matter
 	data := filepath.Join(folder, "data")
 	// Caddy writes its instance's id and its locks into data.
-	temp := filepath.Join(folder, "tmp")
-	return folder, errors.Join(os.MkdirAll(data, 0o700), os.MkdirAll(temp, 0o700),
-		os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data), os.Setenv("TMPDIR", temp))
+	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
 }
 
 // caddyfile returns the demo's configuration. An empty home means the user's CODEX_HOME. There is

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/demomodel"
@@ -25,7 +26,7 @@ const (
 func startModel(codex, home string) (closeModel func(), err error) {
 	server := scriptedmodel.New(scriptedmodel.Options{Answer: demomodel.Answer, AnswersInvalid: true})
 	server.SetWindow(demoWindow)
-	plan, err := planbackend.Listen(planbackend.Options{Codex: codex, Model: server})
+	plan, err := planbackend.Listen(planbackend.Options{Codex: codex, Model: server, Dir: filepath.Dir(home)})
 	if err != nil {
 		return nil, err
 	}

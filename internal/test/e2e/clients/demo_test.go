@@ -45,6 +45,12 @@ func buildDemo(t *testing.T) string {
 	return path
 }
 
+func freePort(t *testing.T) string {
+	_, port, err := net.SplitHostPort(e2e.FreeAddr(t))
+	must.OK(t, err)
+	return port
+}
+
 // startDemo starts a demo on this port, without a login.
 func startDemo(t *testing.T, program, dir, port string) *demo {
 	t.Helper()
@@ -82,6 +88,7 @@ func (d *demo) waitReady() {
 func TestDemo(t *testing.T) {
 	program := buildDemo(t)
 	t.Run("answers", func(t *testing.T) { testDemoAnswers(t, program) })
+	t.Run("signs in", func(t *testing.T) { testDemoSignIn(t, program) })
 	t.Run("ends", func(t *testing.T) { testDemoEnds(t, program) })
 }
 
@@ -103,7 +110,7 @@ func testDemoEnds(t *testing.T, program string) {
 		"the demo is killed": {signal: syscall.SIGKILL, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, port, _ := net.SplitHostPort(e2e.FreeAddr(t))
+			port := freePort(t)
 			dir := t.TempDir()
 			d := startDemo(t, program, dir, port)
 			d.waitReady()
@@ -142,12 +149,11 @@ func testDemoEnds(t *testing.T, program string) {
 // testDemoAnswers checks what the demo says at the end of its start: that the line to
 // paste works, and that it writes to its folder only. A second demo on its port is refused.
 func testDemoAnswers(t *testing.T, program string) {
-	_, port, _ := net.SplitHostPort(e2e.FreeAddr(t))
-	dir := t.TempDir()
+	port, dir := freePort(t), t.TempDir()
 	d := startDemo(t, program, dir, port)
 	d.waitReady()
 	said := d.out.String()
-	for _, want := range []string{"the built-in demo model answers", "] ready\n", "http://localhost:" + port + "/codex/\n", "http://localhost:" + port + "/v1\n"} {
+	for _, want := range []string{"the built-in demo model answers: run `", " login` to use your ChatGPT plan\n", "] ready\n", "http://localhost:" + port + "/codex/\n", "http://localhost:" + port + "/v1\n"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q: %s", want, said)
 		}
@@ -158,6 +164,7 @@ func testDemoAnswers(t *testing.T, program string) {
 	if err != nil || !strings.Contains(string(answer), "built-in demo model") {
 		t.Errorf("%v: %s", err, answer)
 	}
+	d.testAnswers()
 	for _, path := range []string{"/models", "/api/tags"} { // of a base URL without /v1, and of Ollama's API
 		if answer, err := exec.Command("curl", "--fail", "--silent", "--max-time", "60", "http://localhost:"+port+path).CombinedOutput(); err != nil || !strings.Contains(string(answer), "gpt-") {
 			t.Errorf("%s: %v: %s", path, err, answer)
