@@ -253,7 +253,7 @@ function save() {
   const title = (part.text ?? (typeof part === 'string' ? part : 'Image')).slice(0, 80);
   begun = true;
   const fits = keep({ ...chat, title, at: Date.now() });
-  if (!fits) problem('composer-problem', 'The browser has no room to keep this chat: it is gone when you leave it.');
+  if (!fits) problem('composer-problem', 'The browser has no room to keep this chat: what is new in it is gone when you leave it.');
 }
 
 // receive feeds the answer with what arrives.
@@ -315,7 +315,7 @@ function offerCalls(choice) {
   const submit = el('button', { type: 'button', class: 'main send-results', click: () => answerCalls?.() }, choice.calls.length > 1 ? 'Send results' : 'Send result');
   choice.callBox.append(submit);
   announce(choice.calls.length > 1 ? `The model makes ${choice.calls.length} calls.` : `The model calls ${choice.calls[0].function.name}.`);
-  if (handy() && !byId('prompt').value) choice.cards[0].result.focus({ preventScroll: true });
+  if (handy() && !byId('prompt').value.trim()) choice.cards[0].result.focus({ preventScroll: true });
   // Enter goes to a result that is missing, or sends them.
   const enter = () => {
     const missing = choice.cards.find(({ result }) => !result.value.trim());

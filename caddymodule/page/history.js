@@ -18,17 +18,13 @@ export function kept() {
 export const nameOf = ({ name, title }) => name || title;
 
 // keep adds a conversation, or replaces that with its id, whose name stays. The oldest go if there is
-// no room. It reports whether the conversation itself has room; if not, all others stay.
+// no room. If it has no room itself, all stays as it is. It reports whether it is kept.
 export function keep(conversation) {
   const before = kept();
   const { name } = before.find(({ id }) => id === conversation.id) ?? {};
-  const others = before.filter(({ id }) => id !== conversation.id);
-  if (JSON.stringify(conversation).length > maxLength) {
-    store(others);
-    return false;
-  }
-  store([{ ...conversation, name }, ...others].slice(0, maxConversations));
-  return true;
+  const fresh = { ...conversation, name };
+  if (JSON.stringify([fresh]).length > maxLength) return false;
+  return store([fresh, ...before.filter(({ id }) => id !== conversation.id)].slice(0, maxConversations)) > 0;
 }
 
 export function rename(id, name) {
@@ -58,15 +54,16 @@ export function forgetAll() {
   store([]);
 }
 
+// store keeps the first of the conversations that have room together, and returns how many.
 function store(all) {
   for (; ; all.pop()) {
     const text = JSON.stringify(all);
     if (text.length > maxLength) continue;
     try {
       localStorage.setItem(storageKey, text);
-      return;
+      return all.length;
     } catch {
-      if (all.length === 0) return; // no storage
+      if (all.length === 0) return 0; // no storage
     }
   }
 }

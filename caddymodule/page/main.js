@@ -332,7 +332,6 @@ const ideas = [
 
 function ask(text) {
   byId('prompt').value = text;
-  byId('prompt').focus();
   send();
 }
 

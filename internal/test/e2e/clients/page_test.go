@@ -608,7 +608,7 @@ func testPageAgain(t *testing.T, s *e2e.Site) {
 	if n := len(s.Model.Requests()) - before; n != 1 || messages() != 4 {
 		t.Errorf("the model was asked %d times, and there are %d messages", n, messages())
 	}
-	tab.Click("#log .user:nth-of-type(2) .acts button")
+	tab.Click("#log .user .acts button")
 	if got := browser.Eval[string](tab, `document.querySelector('#prompt').value`); got != "say:First." || messages() != 0 {
 		t.Fatalf("%q is edited, and there are %d messages", got, messages())
 	}
