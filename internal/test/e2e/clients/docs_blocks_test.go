@@ -249,6 +249,7 @@ var commands = map[string]func(b block, words []string) error{
 	"tar": checkFiles, "export": checkFiles, "cd": checkFiles, "jq": checkFiles, "openssl": checkFiles, "ls": checkFiles, "gh": checkFiles,
 	"sha256sum": checkFiles, "grep": checkFiles, "claude": checkFiles, "base64": checkFiles, "echo": checkFiles, "printf": checkFiles,
 	"sc.exe": checkFiles, "launchctl": checkFiles, "caddy-codex": checkFiles,
+	"copilot": checkFiles, "opencode": checkFiles, "cn": checkFiles,
 }
 
 // checkCommands checks the commands of a block.

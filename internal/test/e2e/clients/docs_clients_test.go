@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -45,35 +46,44 @@ func TestClientPages(t *testing.T) {
 			if !strings.Contains(index, "(clients/"+filepath.Base(path)+")") {
 				t.Error("docs/clients.md does not list it")
 			}
+			home := t.TempDir() // where the page's files are, and its commands run
 			for _, b := range blocksOf(t, path) {
-				if strings.Contains(b.text, "localhost:8080") {
-					runSnippet(t, s.At(t), b)
+				if strings.Contains(b.text, "localhost:8080") || strings.Contains(b.text, "Say hello.") {
+					runSnippet(t, s.At(t), b, home)
 				}
 			}
 		})
 	}
 }
 
-// recipes are the pages that lead from nothing to the first answer, in five steps.
-var recipes = []string{
-	"claude-code.md", "codex-cli.md", "cursor.md", "home-assistant.md", "langchain.md", "obsidian-copilot.md", "open-webui.md", "python.md", "vs-code.md",
+// steps are those of every page, from nothing to the first answer.
+var steps = []string{"Start the server", "Install the client", "Set address and key", "Ask something", "Look whether it works"}
+
+// checkSteps checks that the settings begin with the five steps, of which the first says how to get a server, or where
+// that is written, and the last where to look if there is no answer.
+func checkSteps(t *testing.T, settings string) {
+	t.Helper()
+	_, list, _ := strings.Cut(settings, "\n\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	items := regexp.MustCompile(`(?m)^\d\. `).Split(list, -1)[1:]
+	if len(items) != len(steps) {
+		t.Fatalf("it has %d steps, not %d:\n%s", len(items), len(steps), list)
+	}
+	for i, name := range steps {
+		if !strings.HasPrefix(items[i], "**"+name) || !strings.Contains(list, fmt.Sprintf("%d. **%s", i+1, name)) {
+			t.Errorf("step %d is no %q: %s", i+1, name, items[i])
+		}
+	}
+	if !strings.Contains(items[0], "](../../README.md#") || !strings.Contains(items[4], "](../troubleshooting.md") {
+		t.Errorf("the first step links no server, or the last one no help:\n%s", list)
+	}
 }
 
-// TestRecipes: each recipe has five steps, first how to get a server, and the README links it.
-func TestRecipes(t *testing.T) {
+// TestReadmeClients: the README links pages of clients for those who begin.
+func TestReadmeClients(t *testing.T) {
 	readme := e2e.ReadFile(t, "../../../../README.md")
-	for _, name := range recipes {
-		_, steps, _ := strings.Cut(e2e.ReadFile(t, "../../../../docs/clients/"+name), "## Settings\n\n")
-		steps, _, _ = strings.Cut(steps, "\n\n")
-		var numbers []string
-		for _, match := range regexp.MustCompile(`(?m)^(\d)\. `).FindAllStringSubmatch(steps, -1) {
-			numbers = append(numbers, match[1])
-		}
-		first, _, _ := strings.Cut(steps, "\n2. ")
-		if strings.Join(numbers, "") != "12345" || !strings.Contains(first, "](../../README.md#") {
-			t.Errorf("%s has the steps %q, of which the first is\n%s", name, numbers, first)
-		}
-		if !strings.Contains(readme, "(docs/clients/"+name+")") {
+	for _, name := range []string{"claude-code", "codex-cli", "cursor", "home-assistant", "langchain", "obsidian-copilot", "open-webui", "python", "vs-code"} {
+		if !strings.Contains(readme, "(docs/clients/"+name+".md)") {
 			t.Errorf("the README does not link %s", name)
 		}
 	}
@@ -92,6 +102,7 @@ func checkShape(t *testing.T, page string) {
 	if want := []string{"Settings", "What works", "What was run", "Known limits"}; !slices.Equal(headings, want) {
 		t.Fatalf("the headings are %q, want %q", headings, want)
 	}
+	checkSteps(t, sections[1])
 	run := sections[3]
 	tests := namedTest.FindAllStringSubmatch(run, -1)
 	if len(tests) == 0 {
@@ -110,12 +121,23 @@ func checkShape(t *testing.T, page string) {
 // buildDeadline bounds the build of a snippet in Go with the SDK, which is large.
 const buildDeadline = 10 * time.Minute
 
-// runSnippet runs a snippet with the site's address.
-func runSnippet(t *testing.T, s *e2e.Site, b block) {
+// commandNotFound is the exit status of a shell that does not find a command.
+const commandNotFound = 127
+
+// settingsFiles are the files below the home into which a person writes the data on a page.
+var settingsFiles = map[string]string{"continue.md": ".continue/config.yaml", "opencode.md": "opencode.json"}
+
+// runSnippet runs a snippet with the site's address, or writes it into its file.
+func runSnippet(t *testing.T, s *e2e.Site, b block, home string) {
 	t.Helper()
 	text := strings.ReplaceAll(b.text, "http://localhost:8080", s.URL)
 	var cmd *exec.Cmd
 	want := ""
+	if file := settingsFiles[filepath.Base(b.page)]; file != "" && b.lang != "sh" {
+		must.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(home, file)), 0o700))
+		e2e.WriteFile(t, filepath.Join(home, file), text)
+		return
+	}
 	switch b.lang {
 	case "js":
 		if _, err := exec.LookPath("node"); err != nil {
@@ -133,9 +155,8 @@ func runSnippet(t *testing.T, s *e2e.Site, b block) {
 		defer cancel()
 		cmd, want = exec.CommandContext(ctx, "go", "run", path), "hello"
 	case "sh":
-		cmd = exec.CommandContext(e2e.Context(t), "bash", "-e")
-		cmd.Stdin = strings.NewReader(text)
-		if strings.Contains(text, "curl") || strings.Contains(text, "claude -p") {
+		cmd = exec.CommandContext(e2e.Context(t), "bash", "-e", "-c", text)
+		if strings.Contains(text, "curl") || strings.Contains(text, "Say hello.") {
 			want = "hello"
 		}
 	case "toml":
@@ -147,12 +168,32 @@ func runSnippet(t *testing.T, s *e2e.Site, b block) {
 	default:
 		return // data, which TestDocumentedBlocks checks
 	}
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NODE_NO_WARNINGS=1", "OPENAI_API_KEY=", "CLAUDE_CODE_PATH="+claudeCode(t),
-		"PATH="+filepath.Dir(claudeCode(t))+":"+os.Getenv("PATH"), "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
+	cmd.Env = append(os.Environ(), "NODE_NO_WARNINGS=1", "OPENAI_API_KEY=", "CLAUDE_CODE_PATH="+claudeCode(t), "CODEX_KEY=sk-mine",
+		"GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
+	if b.lang == "sh" { // a client, which may reach the site alone
+		cmd.Dir = home
+		cmd.Env = append(cmd.Env, sealed(t)...)
+	}
+	cmd.Env = append(cmd.Env, "HOME="+home, "PATH="+programs(t)+":"+os.Getenv("PATH"))
 	output, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() == commandNotFound {
+		needs.Missing(t, "the client of "+b.page+" is not installed for this system: run `make deps`")
+	}
 	if err != nil || !strings.Contains(strings.ToLower(string(output)), want) {
 		t.Errorf("%s: %v\n%s", b, err, output)
 	}
+}
+
+// programs returns the directories of the clients' programs, for the PATH.
+func programs(t *testing.T) string {
+	t.Helper()
+	dirs := []string{filepath.Dir(claudeCode(t))}
+	for _, dir := range []string{".bin", "@github/copilot-linux-x64", "opencode-linux-x64-baseline/bin"} {
+		path, err := filepath.Abs(filepath.Join("node_modules", dir))
+		must.OK(t, err)
+		dirs = append(dirs, path)
+	}
+	return strings.Join(dirs, ":")
 }
 
 // claudeCode returns the path of Claude Code, which the snippet of its SDK runs.
