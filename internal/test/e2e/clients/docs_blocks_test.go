@@ -100,7 +100,7 @@ func dedent(text string) string {
 }
 
 // shown are pages whose indented blocks show what crosses the wire, or code.
-var shown = []string{"docs/dev/architecture.md", "docs/dev/codex.md", "docs/tool-calls.md"}
+var shown = []string{"CONTRIBUTING.md", "docs/dev/architecture.md", "docs/dev/codex.md", "docs/tool-calls.md"}
 
 func kindOf(b block) string {
 	if b.lang != "" {
