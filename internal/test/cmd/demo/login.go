@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -94,6 +95,7 @@ func loginFile() time.Time {
 // readLines reads the lines of standard input. Its goroutine ends with the process, since nothing
 // ends a read from a terminal.
 func readLines(ctx context.Context) <-chan struct{} {
+	signal.Ignore(syscall.SIGTTIN) // in the background, a read then fails instead of stopping the demo
 	lines := make(chan struct{})
 	go func() {
 		defer close(lines)

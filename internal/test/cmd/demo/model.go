@@ -15,8 +15,8 @@ const (
 	// demoWindow is the number of tokens that a conversation may have.
 	demoWindow = 272_000
 	// The costs of the windows of the demo's plan: an answer moves the first by about one percent.
-	primaryCapacity   = 4_000_000
-	secondaryCapacity = 20_000_000
+	primaryCapacity   = 1_000_000
+	secondaryCapacity = 10_000_000
 	// fullUse is the percentage at which the windows are reset early: a demo refuses nobody.
 	fullUse = 95
 )

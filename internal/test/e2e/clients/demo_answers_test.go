@@ -73,7 +73,7 @@ func (d *demo) testAnswers() {
 	const used = "app_servers.0.login.meters.0.windows.0.used_percent"
 	before := d.status().Get(used)
 	e2e.WaitFor(t, "the window to move", func() bool {
-		d.chat("Write a long essay", `"max_tokens":400,`)
+		d.chat("Write some Go code", "")
 		return d.status().Get(used).Float() > before.Float()
 	})
 }
