@@ -208,3 +208,14 @@ func TestCommandKeyErrors(t *testing.T) {
 		t.Error("a refused command has made a file")
 	}
 }
+
+// TestConfiguredKeyFiles checks that the file of codex_keys is found, and taken for no app-server's.
+func TestConfiguredKeyFiles(t *testing.T) {
+	config := []byte(`[{"handler":"codex_keys","api_keys_file":"/one"},{"handler":"codex","api_keys_file":"/two"},{"handler":"codex_keys","api_keys_file":"/two"}]`)
+	if files, err := configuredKeyFiles(config); err != nil || strings.Join(files, " ") != "/one /two" && strings.Join(files, " ") != "/two /one" {
+		t.Error(files, err)
+	}
+	if servers, err := configuredAppServers(config); err != nil || len(servers) != 1 {
+		t.Error(servers, err)
+	}
+}

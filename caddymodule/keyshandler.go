@@ -106,9 +106,6 @@ type admission struct {
 const admissionVariable = "codex_admission"
 
 func admissionOf(r *http.Request) *admission {
-	if r.Context().Value(caddyhttp.VarsCtxKey) == nil {
-		return nil // the request does not come from Caddy
-	}
 	a, _ := caddyhttp.GetVar(r.Context(), admissionVariable).(*admission)
 	return a
 }

@@ -231,7 +231,7 @@ func (h *Handler) isExposed(server *caddyhttp.Server) bool {
 		names = append(names, *site.MatchHost...)
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
-		r, err := http.NewRequest(http.MethodPost, "http://"+strings.ReplaceAll(name, "*", "any")+"/v1/chat/completions", nil)
+		r, err := http.NewRequest(http.MethodPost, "http://"+strings.ReplaceAll(name, "*", "any")+"/v1/chat/completions", http.NoBody)
 		if err != nil {
 			return false // the name has a placeholder
 		}

@@ -92,7 +92,7 @@ func TestExamples(t *testing.T) {
 				if response, body := s.Post(e2e.ChatBody("say:ok", nil), e2e.Bearer("three")); response.StatusCode != http.StatusTooManyRequests {
 					t.Errorf("one more to Codex: %d %s", response.StatusCode, body)
 				}
-				if response, body := embed(e2e.Bearer("three")); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" ||
+				if response, body := embed(e2e.Bearer("three")); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("X-Should-Retry") != "false" ||
 					!strings.Contains(body, `"code":"rate_limit_exceeded"`) {
 					t.Errorf("one more to the other provider: %d %v %s", response.StatusCode, response.Header, body)
 				}
