@@ -1,13 +1,15 @@
 // The page as a whole: its views and panes, the key, and what is asked of the server.
 
 import { administer, administers, setAdminKey } from './admin.js';
+import { followAddress, showAddress } from './addresses.js';
 import { ApiError, call, getJSON, key, setKey } from './api.js';
-import { busy, chatId, clear, disown, onChat, open, send, shownRequest, stop } from './chat.js';
+import { busy, clear, onChat, send, shownRequest, stop } from './chat.js';
 import { code } from './code.js';
 import { byId, copy, el, focusPrompt, onEnter, problem } from './dom.js';
-import { age, counted, number } from './format.js';
-import { forget, forgetAll, kept, nameOf, rename, search } from './history.js';
+import { number } from './format.js';
+import { forgetAll } from './history.js';
 import { addImages, onImages } from './images.js';
+import { changeHistory, onOpen, showHistory } from './keptpane.js';
 import { lend, optionsInUse, resetOptions } from './options.js';
 import { showStatus } from './status.js';
 import { showSwitch, switchOn } from './trace.js';
@@ -27,32 +29,6 @@ function showView() {
   }
   if (view === 'playground') followAddress();
   refresh();
-}
-
-// Addresses. A chat that is kept has its own.
-
-const prefix = '#chat=';
-const addressOf = (id) => (id ? prefix + encodeURIComponent(id) : '#playground');
-
-// followAddress shows the chat of the address.
-function followAddress() {
-  const { hash } = location;
-  if (hash === addressOf(chatId())) return;
-  const known = hash.startsWith(prefix) && kept().find(({ id }) => addressOf(id) === hash);
-  if (known) return open(known);
-  if (hash.startsWith(prefix)) history.replaceState(null, '', addressOf(''));
-  if (chatId()) clear();
-  if (hash.startsWith(prefix)) problem('composer-problem', 'This browser has no chat of that address. This is a new one.');
-}
-
-// showAddress gives the address and the name of the page to the chat that is shown.
-function showAddress() {
-  const address = addressOf(chatId());
-  byId('to-playground').href = address;
-  const shown = kept().find(({ id }) => id === chatId());
-  document.title = shown ? `${nameOf(shown)} - caddy-codex` : 'caddy-codex';
-  if (document.body.dataset.view !== 'playground' || location.hash === address) return;
-  if (chatId() || location.hash.startsWith(prefix)) history.pushState(null, '', address);
 }
 
 // Panes
@@ -109,73 +85,6 @@ function showCode() {
 function copyCode() {
   const request = shownRequest();
   if (request) copy(byId('copy'), code(api, language, request));
-}
-
-// History
-
-function showHistory() {
-  if (byId('kept').querySelector('input')) return; // a name is being typed
-  const all = kept();
-  const found = search(byId('search').value);
-  const note = all.length > 0 ? `${counted(all.length, 'conversation')}, which only this browser has.` : 'Conversations are kept here, in this browser only.';
-  byId('history-note').textContent = found.length < all.length ? `${number(found.length)} of ${note}` : note;
-  byId('forget-all').hidden = all.length === 0;
-  byId('kept').replaceChildren(...found.map(keptItem));
-}
-
-function keptItem(conversation) {
-  const { id, at } = conversation;
-  const name = nameOf(conversation);
-  const current = id === chatId() && 'true';
-  const item = el(
-    'li',
-    {},
-    el('button', { type: 'button', class: 'kept-open', 'aria-current': current, click: () => openKept(id) }, el('span', { class: 'kept-title' }, name), el('span', { class: 'note' }, `${age(at / 1000)} ago`)),
-    el('button', { type: 'button', class: 'quiet', 'aria-label': `Rename ${name}`, click: () => askName(item, conversation) }, '✎'),
-    el('button', { type: 'button', class: 'quiet', 'aria-label': `Forget ${name}`, click: () => changeHistory(() => forget(id)) }, '×'),
-  );
-  return item;
-}
-
-// askName has a field in place of the name of a conversation. Enter and leaving it take the name,
-// Escape does not. Without a name, the conversation has the first question again.
-function askName(item, conversation) {
-  const end = (change) => {
-    field.onblur = null;
-    field.remove();
-    change();
-    showAddress();
-    showHistory();
-  };
-  const take = () => rename(conversation.id, field.value.trim());
-  const keydown = (event) => {
-    if (event.isComposing || !['Enter', 'Escape'].includes(event.key)) return;
-    event.stopPropagation(); // Escape stops no answer here
-    end(event.key === 'Enter' ? take : () => {});
-    byId('tab-history').focus();
-  };
-  const field = el('input', { value: nameOf(conversation), maxlength: 80, 'aria-label': 'Name of the conversation', keydown });
-  field.onblur = () => end(take);
-  item.replaceChildren(field);
-  field.select();
-}
-
-function openKept(id) {
-  const chosen = kept().find((conversation) => conversation.id === id);
-  if (id !== chatId() && chosen) open(chosen);
-  if (narrow.matches) showPane('chat');
-  focusPrompt();
-}
-
-function changeHistory(change) {
-  change();
-  if (chatId() && !kept().some(({ id }) => id === chatId())) {
-    history.replaceState(null, '', addressOf(''));
-    disown();
-  }
-  showAddress();
-  showHistory();
-  byId('tab-history').focus();
 }
 
 // Options
@@ -381,6 +290,10 @@ function listen() {
     event.target.value = '';
   });
   onImages(showCodeIfShown);
+  onOpen(() => {
+    if (narrow.matches) showPane('chat');
+    focusPrompt();
+  });
   byId('option-form').addEventListener('input', optionsChanged);
   byId('option-form').addEventListener('submit', (event) => event.preventDefault());
   byId('show-options').addEventListener('click', () => showPane('options'));
