@@ -119,6 +119,10 @@ func TestVaried(t *testing.T) {
 			t.Errorf("%s: there are %d answers of %d", question, len(seen), n)
 		}
 	}
+	text, _ := answered(conversation("Tell me a joke", "Ha.", "another one, please", "Ha.", "one more"))
+	if !strings.HasSuffix(text, footnote) {
+		t.Error(text)
+	}
 	first, second := conversation("Name a good book, in one line."), conversation("Name a good book, in one line.")
 	second.Number++
 	one, _ := answered(first)
@@ -291,6 +295,16 @@ func TestSchemas(t *testing.T) {
 	req.Text.Format = scriptedmodel.Format{Type: "json_object"}
 	if got, _ := answered(req); !json.Valid([]byte(got)) || got[0] != '{' {
 		t.Error(got)
+	}
+	for told, want := range map[string]string{
+		toldObject + ": no other text, no code fence.": `{"answer":"The demo model's answer about fine.","model":"demo"}`,
+		"Be brief.\n\n" + toldSchema + ", and nothing else.\n\nIt is short.\n\n" + `{"type":"object","properties":{"ok":{"type":"boolean"}}}` + "\n\nMore.": `{"ok":true}`,
+	} {
+		req := conversation("fine?")
+		req.Input = append(req.Input, message("developer", told))
+		if got, _ := answered(req); got != want {
+			t.Errorf("%s: %s", told, got)
+		}
 	}
 }
 

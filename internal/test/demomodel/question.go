@@ -1,6 +1,7 @@
 package demomodel
 
 import (
+	"encoding/json"
 	"hash/fnv"
 	"regexp"
 	"strings"
@@ -23,7 +24,32 @@ var needsThought = regexp.MustCompile(`\b(why|how|explain|code|program|formula|p
 
 func newQuestion(req scriptedmodel.Request, text string) question {
 	text = strings.TrimSpace(scriptedmodel.WithoutReminders(text))
-	return question{req: req, text: text, short: strings.ToLower(ends(text))}
+	q := question{req: req, text: text, short: strings.ToLower(ends(text))}
+	if q.req.Text.Format.Type == "" || q.req.Text.Format.Type == "text" {
+		q.req.Text.Format = toldFormat(append(req.Said("developer"), req.Instructions))
+	}
+	return q
+}
+
+// The beginnings of the sentences with which the gateway asks for JSON that the provider does not enforce.
+const (
+	toldObject = "Answer with a single JSON object and nothing else"
+	toldSchema = "Answer with a single JSON value that is valid by the JSON Schema below"
+)
+
+// toldFormat returns the format of the answer that instructions ask for.
+func toldFormat(instructions []string) (format scriptedmodel.Format) {
+	for _, text := range instructions {
+		if _, after, ok := strings.Cut(text, toldSchema); ok {
+			format.Type = "json_schema"
+			if i := strings.Index(after, "\n\n{"); i >= 0 {
+				_ = json.NewDecoder(strings.NewReader(after[i:])).Decode(&format.Schema) // empty: any JSON
+			}
+		} else if strings.Contains(text, toldObject) {
+			format.Type = "json_object"
+		}
+	}
+	return format
 }
 
 // ends returns the beginning and the end of a long text.

@@ -75,7 +75,11 @@ func wantedCalls(q question) []scriptedmodel.Output {
 var asksForTool = regexp.MustCompile(`\b(use|call|try|run)\b[^.?!;]{0,20}\btools?\b`)
 
 // commonWords are parts of tools' names that questions have for other reasons.
-var commonWords = []string{"search", "write", "create", "update", "delete", "execute", "command", "string", "number", "current", "default", "output", "notebook", "files", "tools", "memory", "agent"}
+var commonWords = strings.Fields(`
+	search write create update delete execute command string number current default output notebook files
+	tools memory agent read file list edit task todo code text data user name
+	find make send post page item open exec show tell call test note from
+	with`)
 
 // fewTools is the number of tools up to which a part of a name, such as weather of get_weather, is enough.
 // Agents offer more, and must be told to use one.
@@ -98,7 +102,7 @@ func (q question) names(tool string, tools int) bool {
 		return true
 	}
 	return tools <= fewTools && slices.ContainsFunc(parts, func(part string) bool {
-		return len(part) > 4 && !slices.Contains(commonWords, part) && wordStart(q.short, part)
+		return len(part) > 3 && !slices.Contains(commonWords, part) && wordStart(q.short, part)
 	})
 }
 

@@ -107,8 +107,19 @@ func (t *topic) pick(q question) (text string, named bool) {
 	return fill.Replace(candidates[first].text), named
 }
 
+// another matches a wish for more of the same.
+var another = regexp.MustCompile(`^(and )?(please )?(another|one more|more|again|next|continue|go on)\b.{0,20}$`)
+
 // topical returns the answer to what no other rule answers.
 func topical(q question) string {
+	if earlier := q.earlier(); len(earlier) > 0 && another.MatchString(q.short) {
+		for _, text := range slices.Backward(earlier) {
+			if lower := strings.ToLower(ends(text)); !another.MatchString(lower) {
+				q.short = lower
+				break
+			}
+		}
+	}
 	for _, t := range topics {
 		if !t.asked.MatchString(q.short) {
 			continue
