@@ -645,7 +645,7 @@ func testPageAgain(t *testing.T, s *e2e.Site) {
 	tab.Click("#clear")
 	say(tab, "say:Another.")
 	tab.WaitText("#history-note", "2 conversations,")
-	tab.Click("#kept li:first-child .quiet")
+	tab.Click("#kept li:first-child [aria-label^=Forget]")
 	tab.WaitText("#history-note", "1 conversation,")
 	tab.Click("#forget-all")
 	tab.WaitFor(`localStorage.getItem('caddy-codex-conversations') === '[]'`)
