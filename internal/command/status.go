@@ -28,8 +28,8 @@ func Status(configured AppServersFunc) *cobra.Command {
 		Use:   "status [--address <admin>] [--config <path> [--adapter <name>]]",
 		Short: "Shows each app-server and its login",
 		Long: `
-Shows the state of each app-server and of its login: that of the Caddy that runs,
-by its admin API, or else what the configuration and the files of the logins say.`,
+Shows the state of each app-server and of its login. It asks the Caddy that runs, by
+its admin API; without one, it reads the configuration and the files of the logins.`,
 		Args: cobra.NoArgs,
 	}, configured.showStatus)
 }

@@ -32,9 +32,8 @@ var (
 const (
 	// maxChain bounds the responses of a chain.
 	maxChain = 1024
-	// leastRead is how many bytes of entries a request may read even if it may copy far fewer. It
-	// is large, since an entry is larger than its items: its response repeats instructions and
-	// tools.
+	// leastRead is how many bytes of entries a request may always read, even if it may copy far
+	// fewer. It is large, since the response in an entry repeats instructions and tools.
 	leastRead = 128 << 20
 )
 
