@@ -155,7 +155,9 @@ func runSnippet(t *testing.T, s *e2e.Site, b block, home string) {
 		defer cancel()
 		cmd, want = exec.CommandContext(ctx, "go", "run", path), "hello"
 	case "sh":
-		cmd = exec.CommandContext(e2e.Context(t), "bash", "-e", "-c", text)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*e2e.Deadline) // opencode computes for ten seconds
+		defer cancel()
+		cmd = exec.CommandContext(ctx, "bash", "-e", "-c", text)
 		if strings.Contains(text, "curl") || strings.Contains(text, "Say hello.") {
 			want = "hello"
 		}

@@ -29,7 +29,10 @@ type openCode struct {
 }
 
 // openCodePackages are the packages by which it talks to the site, by provider. It contains them.
-var openCodePackages = map[string]string{"chat": "@ai-sdk/openai-compatible", "messages": "@ai-sdk/anthropic"}
+var openCodePackages = map[string]string{
+	"chat": "@ai-sdk/openai-compatible", "messages": "@ai-sdk/anthropic",
+	"stranger": "@ai-sdk/openai-compatible", // has a wrong key
+}
 
 func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 	t.Helper()
@@ -40,9 +43,13 @@ func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 	}
 	providers := make(map[string]any)
 	for provider, npm := range openCodePackages {
+		key := "sk-unused"
+		if provider == "stranger" {
+			key = "wrong"
+		}
 		providers[provider] = map[string]any{
 			"npm":     npm,
-			"options": map[string]string{"baseURL": s.URL + "/v1", "apiKey": "sk-unused"},
+			"options": map[string]string{"baseURL": s.URL + "/v1", "apiKey": key},
 			"models":  map[string]any{"gpt-5": map[string]string{"name": "gpt-5"}},
 		}
 	}
@@ -59,11 +66,10 @@ func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 	o := &openCode{t: t, dir: t.TempDir()}
 	cmd := exec.Command(binary, "serve", "--print-logs", "--hostname", host, "--port", port)
 	cmd.Dir = o.dir
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "OPENCODE_CONFIG_CONTENT=" + string(config),
+	cmd.Env = append(sealed(t), "OPENCODE_CONFIG_CONTENT="+string(config),
 		"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
-		"NPM_CONFIG_REGISTRY=" + registry.URL, // where it looks for packages of plugins
-	}
+		"NPM_CONFIG_REGISTRY="+registry.URL, // where it looks for packages of plugins
+	)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = 5 * time.Second
@@ -168,7 +174,7 @@ func (o *openCode) did() (did []string) {
 
 // TestOpenCode runs sessions of opencode, which always streams, with its own tools on one server.
 func TestOpenCode(t *testing.T) {
-	s := e2e.NewSite(t, "")
+	s := e2e.NewSite(t, "api_key sk-unused")
 	o := newOpenCode(t, s)
 	testOpenCodeChat(t, s, o)
 	testOpenCodeMessages(t, s, o)
@@ -213,6 +219,10 @@ say:All done.`)
 		t.Errorf("opencode got %q", got)
 	}
 	s.OneThread(6)
+	_, last = o.ask("stranger", "say:Hello.")
+	if err := last.Info.Error; err.Name != "APIError" || err.Data.StatusCode != http.StatusUnauthorized {
+		t.Errorf("opencode got %+v", err)
+	}
 
 	began := time.Now()
 	_, last = o.ask("chat", "http:400")
