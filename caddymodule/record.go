@@ -100,7 +100,7 @@ func findRecording(list recorder.List, query url.Values) (any, *apierror.Error) 
 func serveRecordings(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodPost:
-		asked := struct {
+		asked := &struct {
 			User, Key string
 			Requests  int
 			Minutes   float64
@@ -109,8 +109,9 @@ func serveRecordings(w http.ResponseWriter, r *http.Request) error {
 		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
 		decoder.DisallowUnknownFields() // a misspelt user must not record everybody
 		err := decoder.Decode(&asked)
-		if err == nil && (asked.Requests < 0 || asked.Minutes <= 0 || asked.Minutes > 1440) { // a forgotten switch goes off
-			err = errors.New("requests must be 0 (any number) or more, and minutes above 0 and at most 1440")
+		if err == nil && (asked == nil || decoder.Decode(new(any)) != io.EOF || asked.Requests < 0 || asked.Minutes <= 0 || asked.Minutes > 1440) {
+			// A forgotten switch goes off.
+			err = errors.New("one object is needed; requests must be 0 (any number) or more, and minutes above 0 and at most 1440")
 		}
 		if err == nil {
 			until := time.Now().Add(time.Duration(asked.Minutes * float64(time.Minute)))

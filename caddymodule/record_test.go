@@ -197,7 +197,7 @@ func TestAdminTrace(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	for body, want := range map[string]string{
-		"": "the body must be JSON", "[]": "the body must be JSON", `{"usr":"ann"}`: `unknown field "usr"`, `{"own":true}`: `unknown field "own"`, `{"requests":-1}`: "requests must be 0",
+		"": "the body must be JSON", "[]": "the body must be JSON", "null": "one object is needed", `{} x`: "one object is needed", "{}}": "one object is needed", `{"usr":"ann"}`: `unknown field "usr"`, `{"own":true}`: `unknown field "own"`, `{"requests":-1}`: "requests must be 0",
 		`{"minutes":0}`: "minutes above 0", `{"minutes":1441}`: "at most 1440", `{"minutes":1e300}`: "at most 1440", `{"user":"` + strings.Repeat("x", 64<<10) + `"}`: "too large",
 	} {
 		if status, _, text := admin(t, "POST", "", body); status != http.StatusBadRequest || !strings.Contains(text, want) {
