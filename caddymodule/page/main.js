@@ -2,7 +2,7 @@
 
 import { administer, administers, setAdminKey } from './admin.js';
 import { followAddress, showAddress } from './addresses.js';
-import { ApiError, call, getJSON, key, setKey } from './api.js';
+import { ApiError, getJSON, key, setKey } from './api.js';
 import { busy, clear, onChat, send, shownRequest, stop } from './chat.js';
 import { code } from './code.js';
 import { byId, copy, el, focusPrompt, onEnter, problem } from './dom.js';
