@@ -223,7 +223,7 @@ func (c *Conn) handleNotification(m message, line []byte) {
 		return
 	}
 	e := &c.in.scratch // parseMessage has read the notification into it
-	if e.Kind == "" {   // the notification is no event, or an event that is not used
+	if e.Kind == "" {  // the notification is no event, or an event that is not used
 		if kinds[m.method] == "" {
 			c.logUnused("notification", m.method)
 		}

@@ -1,9 +1,9 @@
 package codexrpc
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 )
 
 // newestTested is the newest release of Codex that all tests have passed with, oldestSupported the one two
@@ -16,26 +16,20 @@ const (
 // UnknownVersion stands for a version that cannot be parsed.
 const UnknownVersion = "unknown"
 
-// Untested says why Codex may not behave as tested with this version; empty: the release was tested.
+// Untested says if Codex is newer than what was tested; empty: it is not, or its version is unknown.
 func Untested(version string) string {
-	order, err := compareReleases(version, newestTested)
-	switch {
-	case err != nil:
-		return "the version of Codex is unknown; the newest one that was tested is " + newestTested
-	case order > 0:
-		return "Codex " + version + " is newer than what was tested (" + newestTested + ")"
+	if !isOlder(newestTested, version) {
+		return ""
 	}
-	return ""
+	return "Codex " + version + " is newer than what was tested (" + newestTested + ")"
 }
 
-// compareReleases compares two versions without their patches.
-func compareReleases(a, b string) (int, error) {
-	var majorA, minorA, majorB, minorB int
-	if _, err := fmt.Sscanf(a, "%d.%d", &majorA, &minorA); err != nil {
-		return 0, err
-	}
-	_, err := fmt.Sscanf(b, "%d.%d", &majorB, &minorB)
-	return cmp.Or(cmp.Compare(majorA, majorB), cmp.Compare(minorA, minorB)), err
+// isOlder compares versions without their patches. It is false if one cannot be read.
+func isOlder(version, than string) bool {
+	var a, b [2]int
+	_, errA := fmt.Sscanf(version, "%d.%d", &a[0], &a[1])
+	_, errB := fmt.Sscanf(than, "%d.%d", &b[0], &b[1])
+	return errA == nil && errB == nil && slices.Compare(a[:], b[:]) < 0
 }
 
 var userAgentPattern = regexp.MustCompile(`/(\d+\.\d+\.\d+)`)
@@ -46,9 +40,8 @@ func supportedVersion(userAgent string) (string, error) {
 	if match == nil {
 		return UnknownVersion, nil
 	}
-	version := match[1]
-	if order, err := compareReleases(version, oldestSupported); err == nil && order < 0 {
-		return version, fmt.Errorf("codex %s %w: %s.0 or newer is needed (npm install -g @openai/codex)", version, ErrTooOld, oldestSupported)
+	if isOlder(match[1], oldestSupported) {
+		return match[1], fmt.Errorf("codex %s %w: %s.0 or newer is needed (npm install -g @openai/codex)", match[1], ErrTooOld, oldestSupported)
 	}
-	return version, nil
+	return match[1], nil
 }

@@ -43,7 +43,7 @@ function replace(id, children) {
 }
 
 // What a card shows in a place of its own; everything else is in its list.
-const placed = new Set(['id', 'state', 'since', 'reason', 'login', 'version', 'threads', 'memory_bytes', 'restarts']);
+const placed = new Set(['id', 'state', 'since', 'reason', 'login', 'version', 'notes', 'threads', 'memory_bytes', 'restarts']);
 const placedOfLogin = new Set(['state', 'cause', 'reason', 'plan', 'resets_at', 'rests_until', 'meters', 'sign_in']);
 
 function card(server, changed) {
@@ -56,6 +56,7 @@ function card(server, changed) {
     server.reason && el('p', { class: 'reason' }, server.reason),
     facts([
       ['Codex', server.version],
+      ['Note', server.notes?.join('; ')],
       ['Since', server.since && age(server.since)],
       ['Login', login.state && pill(words(login.state), { fine: 'good', failing: 'bad', spent: 'bad', signed_out: 'bad' }[login.state] ?? 'plain')],
       ['', login.reason],

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ type instance struct {
 	copier     sync.WaitGroup // the goroutine that copies the program's stderr to stderr
 	home       *privateHome   // nil with Config.Start
 	login      LoginFile      // the version of the login when the program was started
+	file       os.FileInfo    // of the program when it was started; nil: not known
 	startDone  chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid after startDone was closed.
@@ -122,6 +124,7 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	if err != nil {
 		return nil, err
 	}
+	in.file = p.cfg.programFile()
 	program, err := p.cfg.startProgram(p.Dir(), env)
 	if err != nil {
 		_ = in.home.remove() // if this fails, the home is removed later, with the private directory

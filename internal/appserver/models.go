@@ -97,6 +97,15 @@ func (in *Instance) DefaultModel(ctx context.Context) (string, error) {
 	return DefaultOf(models), err
 }
 
+// KnownDefault is like DefaultModel, but does not ask for a list of models.
+func (in *Instance) KnownDefault(ctx context.Context) string {
+	model, err := in.conn.ConfiguredModel(ctx)
+	if models, _ := in.list.latest(); err == nil && model == "" {
+		model = DefaultOf(models)
+	}
+	return model
+}
+
 // DefaultOf returns the default model of a list, or else the first one that is not hidden, or "".
 func DefaultOf(models []codexrpc.Model) string {
 	first := ""

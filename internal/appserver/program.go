@@ -153,6 +153,24 @@ func executable(name string) string {
 	}
 }
 
+// programFile describes the file that the command would start now; nil: that is not known.
+func (cfg *Config) programFile() os.FileInfo {
+	if len(cfg.Command) == 0 {
+		return nil
+	}
+	path, _ := exec.LookPath(executable(cfg.Command[0])) // "" after an error
+	file, _ := os.Stat(path)
+	return file
+}
+
+// ProgramReplaced reports whether the command would now start another file than the one that serves:
+// after an update of npm's package, or of a link to a program. It does not see what a script starts.
+func (p *Process) ProgramReplaced() bool {
+	_, in, _ := p.published.read()
+	now := p.cfg.programFile()
+	return in != nil && in.file != nil && now != nil && !(os.SameFile(in.file, now) && in.file.ModTime().Equal(now.ModTime()))
+}
+
 const (
 	// appServerCommand is the subcommand in Config.Command, before the app-server's arguments.
 	appServerCommand = "app-server"

@@ -131,3 +131,26 @@ func TestNativeProgramStarts(t *testing.T) {
 		t.Errorf("%q, want %q", said[:n], want)
 	}
 }
+
+// TestProgramReplaced checks that a new file in place of the program is noticed, also behind npm's link.
+func TestProgramReplaced(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	must.OK(t, err)
+	modules := filepath.Join(root, "node_modules")
+	link, native := npmInstallation(t, modules, modules)
+	p := New(Config{Command: []string{link, appServerCommand}}, nil)
+	if p.ProgramReplaced() {
+		t.Error("nothing runs, and it is replaced")
+	}
+	p.published.status.State = StateReady
+	p.published.latest = &instance{file: p.cfg.programFile()}
+	if p.ProgramReplaced() {
+		t.Error("it is replaced at once")
+	}
+	must.OK(t, os.Rename(native, native+".old"))
+	writeNested(t, native, "#!/bin/sh\necho a newer one\n")
+	must.OK(t, os.Chmod(native, 0o700))
+	if !p.ProgramReplaced() {
+		t.Error("it is not noticed")
+	}
+}

@@ -86,6 +86,9 @@ func (a *AppServer) check(ctx context.Context, out io.Writer, model string, chat
 		return errors.New(process.Status().Reason)
 	}
 	fmt.Fprintf(out, "  ok: Codex %s runs\n", process.Status().Version)
+	if note := codexrpc.Untested(process.Status().Version); note != "" {
+		fmt.Fprintf(out, "  warning: %s\n", note)
+	}
 	upstream := conversation.Sole(process)
 	lease, _ := upstream.Lease() // an upstream of one process does not fail
 	login := lease.Members()[0].Login

@@ -129,6 +129,9 @@ recording {{.}}
 {{range .AppServers}}
 {{.ID}}: {{.State}}{{with .Reason}} ({{.}}){{end}}
   {{.Program}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}
+{{- range .Notes}}
+  note: {{.}}
+{{- end}}
 {{- with .Login}}
   login: {{words .State}}{{with .Reason}} ({{.}}){{end}}{{with .Plan}}, plan {{.}}{{end}}{{at "resets" .ResetsAt}}
 {{- range .Meters}}

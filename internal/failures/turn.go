@@ -166,11 +166,11 @@ var messageClasses = []struct {
 	{regexp.MustCompile(`routing discovery unauthorized|` + leftWorkspace.String()), unauthorized},
 	{regexp.MustCompile(routingDiscovery + `|^Error while reading the server response|^stream disconnected`), disconnected}, // the last one: Codex does not retry an interrupted answer
 	{unreachable, disconnected},
-	{regexp.MustCompile(`^Account credentials changed`), disconnected},           // another app-server has renewed the same login; the next turn uses the new tokens
-	{regexp.MustCompile(`^Image poisoning$|^\{`), apierror.BadRequest},           // an image that the provider cannot read; the body of a provider's 400
-	{regexp.MustCompile(`flagged for possible biological risk`), contentRefused}, // bio_policy, for which Codex 0.169 has no code
-	// If the provider refuses a prompt (invalid_prompt and others), Codex passes on the text
-	// without the code. The provider would refuse the same prompt again.
+	{regexp.MustCompile(`^Account credentials changed`), disconnected}, // another app-server has renewed the same login; the next turn uses the new tokens
+	{regexp.MustCompile(`^Image poisoning$|^\{`), apierror.BadRequest}, // an image that the provider cannot read; the body of a provider's 400
+	// If the provider refuses a prompt (invalid_prompt, with Codex 0.169 bio_policy, and others), Codex passes on
+	// the text without the code. The provider would refuse the same prompt again.
+	{regexp.MustCompile(`flagged for possible biological risk`), contentRefused},
 	{regexp.MustCompile(`(?i)\bflagged\b|^invalid prompt|\bsafety (?:reasons|system|polic)|\b(?:usage|content) polic|\bviolat(?:es?|ing|ions?)\b`), promptRefused},
 }
 

@@ -12,6 +12,8 @@ const (
 	eventExited       = "codex.app_server_exited"
 	eventLogin        = "codex.login_changed"
 	eventPlan         = "codex.plan_used"
+	eventVersion      = "codex.version_changed"
+	eventModel        = "codex.default_model_changed"
 )
 
 // maxEvents bounds the events of a process that wait to be emitted.

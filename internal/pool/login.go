@@ -113,13 +113,16 @@ func (l *login) accountKnown() bool {
 // watch reports changes of the login's state and the use of its plan, until ctx ends. It restarts
 // app-servers if somebody has removed the login in their file, or put another login there. While the login
 // is signed out, and after a sign-in, any change of the file counts. It follows the limits of the plan. While
-// the provider fails, watch finds out when that has ended.
+// the provider fails, watch finds out when that has ended. It also reports changes of Codex.
 func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
 	defer ticker.Stop()
 	for {
 		if all := l.processes(); len(all) > 0 { // all is empty while the first process of the login is still being made
+			for _, p := range all {
+				p.reportCodex(ctx)
+			}
 			l.report(all)
 			l.reportWindows(all)
 			if before := l.filesBeforeSignIn.Swap(nil); before != nil {

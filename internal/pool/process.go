@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
@@ -30,6 +31,8 @@ type Process struct {
 	mu        sync.Mutex
 	holders   []*member // the members that use the process, one of each configuration; the last one's log and limits apply
 	hadHolder bool      // addHolder was called
+
+	seenVersion, seenModel string // of Codex, and its default; only reportCodex uses them
 
 	tracker  stateTracker
 	eventsMu sync.Mutex    // guards events
@@ -152,6 +155,12 @@ func (p *Process) status(ctx context.Context) status.AppServer {
 	}
 	if command := p.creator.cfg.Command; len(command) > 0 {
 		one.Program = filepath.Base(command[0])
+	}
+	if note := codexrpc.Untested(one.Version); note != "" {
+		one.Notes = append(one.Notes, note)
+	}
+	if p.ProgramReplaced() {
+		one.Notes = append(one.Notes, "the program on disk is another one than runs; `caddy codex restart` starts it")
 	}
 	one.Login.SignIn = p.login.signIn.status()
 	if one.Strict {

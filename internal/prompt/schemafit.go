@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Codex rewrites tools' schemas for the model. Codex 0.169 does this, as an end-to-end test compares:
+// Codex rewrites tools' schemas for the model. Codex 0.171 does this, as an end-to-end test compares:
 //
 //   - It keeps these keywords: $ref, $defs, definitions, type, description, encrypted,
 //     enum, items, minItems, properties, required, additionalProperties, anyOf, oneOf

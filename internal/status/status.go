@@ -50,6 +50,7 @@ type AppServer struct {
 	Home         string `json:"home,omitempty"`
 	Instructions string `json:"instructions,omitempty"` // "append" if the provider refuses instructions in place of Codex's own prompt, else empty
 	appserver.Status
+	Notes   []string       `json:"notes,omitempty"`           // what the operator should know of the program
 	Windows map[string]int `json:"context_windows,omitempty"` // by Codex's names of the models that it lists, in tokens
 
 	Login         Login         `json:"login"`

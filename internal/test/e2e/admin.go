@@ -17,7 +17,8 @@ type AdminStatus struct {
 		Restarts                                           int
 		Conversations                                      status.Conversations
 		Instructions                                       string
-		SerialModels                                       []string       `json:"serial_models"`
+		SerialModels                                       []string `json:"serial_models"`
+		Notes                                              []string
 		Windows                                            map[string]int `json:"context_windows"`
 	} `json:"app_servers"`
 	Turns    struct{ Running, Waiting int }

@@ -267,11 +267,16 @@ func defaultModel(t *testing.T, s *e2e.Site) (slug string) {
 // error of a model that does not exist names the others.
 func TestUnknownModelNamesOthers(t *testing.T) {
 	s := e2e.NewSite(t, "model fast gpt-5 low")
-	models, end := s.Models(), "."
-	if len(models) > 12 { // some releases of Codex list more than an error names
-		models, end = models[:12], " and others."
-	}
-	want := "The models here are: " + strings.Join(models, ", ") + end
+	var want string
+	e2e.WaitFor(t, "the list of the back end", func() bool { // until then, it is Codex's own, in another order
+		models, end := s.Models(), "."
+		if len(models) > 12 { // some releases of Codex list more than an error names
+			models, end = models[:12], " and others."
+		}
+		want = "The models here are: " + strings.Join(models, ", ") + end
+		_, text := s.Get("/v1/models/no-such")
+		return strings.Contains(text, want)
+	})
 	for _, stream := range []string{"", `"stream":true,`} {
 		body := strings.Replace(e2e.ChatBody("http:404", nil), `"model":"gpt-5"`, stream+`"model":"no-such/model"`, 1)
 		began := time.Now()

@@ -69,6 +69,7 @@ func TestCheckCommand(t *testing.T) {
 		"spent":         {newAccount(t, spentPlan).block, nil, false, []string{"failed: the plan is spent; it resets at 20"}},
 		"no network":    {block(unreachable), []string{"--timeout", shortCheck.String()}, false, []string{"failed: the provider fails or cannot be reached; check the network"}},
 		"unknown model": {newAccount(t, scriptedmodel.HTTPError{Status: http.StatusNotFound}).block, []string{"--model", "gpt-none"}, false, []string{"Choose another one with --model"}},
+		"newer":         {strings.Replace(fine.block, e2e.CodexBinary, newerCodex(t), 1), nil, true, []string{"ok: Codex 99.0.0 runs", "warning: Codex 99.0.0 is newer than what was tested (0.", "has answered"}},
 		"which":         {fine.block, []string{"7"}, false, []string{`no app_server "7"`, "app_server 1 ("}},
 		"in no time":    {fine.block, []string{"--timeout", "1ns"}, false, []string{"not ready in time"}},
 	} {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -233,5 +235,47 @@ func TestEvents(t *testing.T) {
 	})
 	if len(seen) != 2 {
 		t.Errorf("the first configuration saw %+v", seen)
+	}
+}
+
+// newerCodex returns the path of a program that is Codex, but says that it is 99.0.0.
+func newerCodex(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "newer")
+	e2e.WriteFile(t, path, "#!/bin/sh\n'"+e2e.CodexBinary+`' "$@" | sed -u 's,\("userAgent":"[^/]*/\)[0-9.]*,\199.0.0,'`+"\n")
+	must.OK(t, os.Chmod(path, 0o700))
+	return path
+}
+
+// TestUpdateOfCodex puts another program in place of Codex, which says another version: the status says so,
+// and after the restart an event tells what is new.
+func TestUpdateOfCodex(t *testing.T) {
+	e2e.OwnTemp(t)
+	s, witness, bin := e2e.NewUnstarted(t), rand.Text(), filepath.Join(t.TempDir(), "codex")
+	must.OK(t, os.Symlink(e2e.CodexBinary, bin))
+	config := strings.Replace(s.Caddyfile(strings.Replace(s.AppServer(), e2e.CodexBinary, bin, 1)), "admin off",
+		"admin off\nevents {\non codex.version_changed witness "+witness+"\non codex.login_changed witness "+witness+"\n}", 1)
+	s.Serve("")
+	admin := s.WithAdmin(config)
+	s.WaitReady()
+	s.Served("say:hello")
+	always := func(map[string]any) bool { return true }
+	awaitEvent(t, witness, "codex.login_changed", always) // the version and the model were seen before
+	before := admin.Status().AppServers[0]
+	notes := func() string { return strings.Join(admin.Status().AppServers[0].Notes, "; ") }
+	if strings.Contains(notes(), "restart") {
+		t.Errorf("before the update, it says %s", notes())
+	}
+
+	must.OK(t, os.Rename(newerCodex(t), bin))
+	if !strings.Contains(notes(), "`caddy codex restart`") {
+		t.Errorf("after the update, it says %s", notes())
+	}
+	e2e.Restart(s, admin)
+
+	if data := awaitEvent(t, witness, "codex.version_changed", always).data; data["version"] != "99.0.0" || data["before"] != before.Version || data["app_server"] != before.ID {
+		t.Errorf("%v", data)
+	}
+	if told := notes(); !strings.Contains(told, "Codex 99.0.0 is newer than what was tested (") || strings.Contains(told, "restart") {
+		t.Errorf("after the restart, it says %s", told)
 	}
 }
