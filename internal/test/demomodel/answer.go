@@ -4,6 +4,7 @@
 package demomodel
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -18,19 +19,28 @@ const (
 	// footnote says what has answered.
 	footnote = "\n\n*This was the built-in demo model, not a real one.*"
 	// loginHint completes a sentence that says how to ask a real model.
-	loginHint = "press Enter in the terminal of `make run`, or run `codex login` there"
+	loginHint = "write *log in*"
 )
+
+// loginAsked is a wish to log in, and nothing else.
+var loginAsked = regexp.MustCompile(`(?i)^(?:please |(?:can|could|how (?:can|do|to)|let me|i (?:want|would like) to|i'd like to) ?(?:i |you )?)?/?(?:log|sign)(?: me)?[ -]?in(?: now|,? please|,? with [\pL' ]{1,40})?[ .!?]*$`)
+
+// Model is the model.
+type Model struct {
+	// SignIn answers who wants to log in.
+	SignIn func() string
+}
 
 // Answer answers a request whose last message has this text. It implements the option of
 // [scriptedmodel.Options].
-func Answer(req scriptedmodel.Request, text string) scriptedmodel.Script {
+func (m Model) Answer(req scriptedmodel.Request, text string) scriptedmodel.Script {
 	return scriptedmodel.Script{
-		Output: output(newQuestion(req, text)), Chunk: scriptedmodel.ChunkWords, Delay: wordDelay, FirstDelay: firstDelay,
+		Output: m.output(newQuestion(req, text)), Chunk: scriptedmodel.ChunkWords, Delay: wordDelay, FirstDelay: firstDelay,
 	}
 }
 
 // output is the first of these that the question asks for.
-func output(q question) []scriptedmodel.Output {
+func (m Model) output(q question) []scriptedmodel.Output {
 	if call, ok := pictureCall(q); ok {
 		return call
 	}
@@ -50,8 +60,11 @@ func output(q question) []scriptedmodel.Output {
 	if answer, ok := housekeeping(q); ok {
 		return say(answer)
 	}
-	if strings.EqualFold(strings.Trim(q.text, " .!?"), "help") {
+	switch {
+	case strings.EqualFold(strings.Trim(q.text, " .!?"), "help"):
 		return say(scriptedmodel.HelpText)
+	case loginAsked.MatchString(q.text):
+		return say(m.SignIn())
 	}
 	for _, rule := range []func(question) (string, bool){aboutPicture, aboutNothing, recollection, sum, clock, translation, digest} {
 		if answer, ok := rule(q); ok {

@@ -13,6 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
+var demo = Model{SignIn: func() string { return "Enter the code `AB12-CD34E`." }}
+
 func message(role, text string) scriptedmodel.Item {
 	return scriptedmodel.Item{Type: "message", Role: role, Content: scriptedmodel.Content{{Type: "input_text", Text: text}}}
 }
@@ -28,7 +30,7 @@ func conversation(texts ...string) scriptedmodel.Request {
 
 // answered returns the text and the calls of the answer to a request.
 func answered(req scriptedmodel.Request) (text string, calls []scriptedmodel.Call) {
-	for _, out := range Answer(req, req.UserText()).Output {
+	for _, out := range demo.Answer(req, req.UserText()).Output {
 		switch out := out.(type) {
 		case scriptedmodel.Say:
 			text += string(out)
@@ -76,8 +78,17 @@ func TestAnswers(t *testing.T) {
 		"What time is it?":                    {"20"},
 		"My name is Ada.":                     {"**Ada**"},
 		"What is my name?":                    {"not told me your name"},
-		"Is Mars a good holiday destination?": {"Mars", "codex login", "demo"},
+		"Is Mars a good holiday destination?": {"Mars", "*log in*", "demo"},
 		"help":                                {"`say:TEXT`"},
+		"Log in":                              {"`AB12-CD34E`"},
+		"/login":                              {"`AB12-CD34E`"},
+		"Sign in, please":                     {"`AB12-CD34E`"},
+		"please sign in.":                     {"`AB12-CD34E`"},
+		"how do I log in?":                    {"`AB12-CD34E`"},
+		"Can you log me in":                   {"`AB12-CD34E`"},
+		"sign-in with my ChatGPT plan":        {"`AB12-CD34E`"},
+		"login form in HTML":                  {"```html\n"},
+		"Why can I not log in to my bank?":    {"*log in*"},
 		"":                                    {"no text"},
 		"😀🎉":                                  {"😀🎉", "demo model"},
 		"???":                                 {"demo model"},
@@ -334,11 +345,11 @@ func TestOdd(t *testing.T) {
 // TestThoughts: some answers begin with a reasoning, if the request asks for its summary.
 func TestThoughts(t *testing.T) {
 	req := conversation("Explain recursion")
-	if out := Answer(req, req.UserText()).Output; len(out) != 1 {
+	if out := demo.Answer(req, req.UserText()).Output; len(out) != 1 {
 		t.Errorf("%v", out)
 	}
 	req.Reasoning.Summary = "auto"
-	if out := Answer(req, req.UserText()).Output; len(out) != 2 || !strings.Contains(fmt.Sprint(out[0]), "about recursion") {
+	if out := demo.Answer(req, req.UserText()).Output; len(out) != 2 || !strings.Contains(fmt.Sprint(out[0]), "about recursion") {
 		t.Errorf("%v", out)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // TestServed: the model's deltas are its whole answer, settings before a question apply, directives are
 // scripts as in tests, and invalid ones a question.
 func TestServed(t *testing.T) {
-	model := scriptedmodel.New(scriptedmodel.Options{Answer: Answer, AnswersInvalid: true})
+	model := scriptedmodel.New(scriptedmodel.Options{Answer: Model{}.Answer, AnswersInvalid: true})
 	server := httptest.NewServer(model)
 	t.Cleanup(func() {
 		model.Close()

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -25,10 +24,12 @@ func interactive() bool {
 	return term.IsTerminal(stdin) && err == nil && foreground == unix.Getpgrp()
 }
 
+const demoAnswers = "there is no Codex login, so the built-in demo model answers: "
+
 // loginOffer says in one line what answers, and how to use the own plan.
 func loginOffer(codex string, interactive bool) string {
 	if interactive {
-		return "there is no Codex login, so the built-in demo model answers: press Enter to sign in with your ChatGPT plan"
+		return demoAnswers + `press Enter, or write "log in" in a chat, to sign in with your ChatGPT plan`
 	}
 	if found, err := exec.LookPath("codex"); err == nil && found == codex {
 		codex = "codex"
@@ -37,7 +38,7 @@ func loginOffer(codex string, interactive bool) string {
 			codex = short
 		}
 	}
-	return "there is no Codex login, so the built-in demo model answers: run `" + codex + " login` to use your ChatGPT plan"
+	return demoAnswers + "write \"log in\" in a chat, or run `" + codex + " login`, to use your ChatGPT plan"
 }
 
 // hasLogin reports whether codex has the user's login.
@@ -47,9 +48,9 @@ func hasLogin(ctx context.Context, codex string) bool {
 	return exec.CommandContext(ctx, codex, "login", "status").Run() == nil
 }
 
-// awaitLogin waits until the user has a login, made by a sign-in that Enter begins if a person is
-// there, or elsewhere. It returns false if ctx ends before.
-func awaitLogin(ctx context.Context, codex string, interactive bool) bool {
+// awaitLogin waits until the user has a login, by one of these sign-ins, which Enter at the terminal
+// also begins, or made elsewhere. It returns false if ctx ends before.
+func awaitLogin(ctx context.Context, signIns *signIns, interactive bool) bool {
 	var enter <-chan struct{}
 	if interactive {
 		enter = readLines(ctx)
@@ -59,15 +60,17 @@ func awaitLogin(ctx context.Context, codex string, interactive bool) bool {
 		select {
 		case <-ctx.Done():
 			return false
+		case <-signIns.done:
+			return true
 		case _, ok := <-enter:
 			if !ok {
 				enter = nil // the terminal is gone
-			} else if signIn(ctx, codex) {
-				return true
+			} else {
+				signIns.fromTerminal()
 			}
 		case <-time.After(loginPause):
 			now := loginFile()
-			if now != last && hasLogin(ctx, codex) {
+			if now != last && hasLogin(ctx, signIns.codex) {
 				return true
 			}
 			last = now
@@ -108,17 +111,4 @@ func readLines(ctx context.Context) <-chan struct{} {
 		}
 	}()
 	return lines
-}
-
-// signIn signs the user in by a code, which codex prints with the address where it is entered.
-func signIn(ctx context.Context, codex string) bool {
-	cmd := exec.CommandContext(ctx, codex, "login", "--device-auth")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 2 * time.Second
-	err := cmd.Run()
-	if err != nil && ctx.Err() == nil {
-		fmt.Printf("The sign-in failed (%v). Press Enter to try it again.\n", err)
-	}
-	return err == nil
 }

@@ -67,11 +67,14 @@ func run(ctx context.Context, port int) error {
 		return load(caddyfile(addresses, port, codex, home, filepath.Join(folder, "data")))
 	}
 	home, person := "", interactive() // an empty home is the user's
+	signing, endSignIn := context.WithCancel(ctx)
+	defer endSignIn()
+	signIns := newSignIns(signing, codex)
 	if hasLogin(ctx, codex) {
 		printStage("your own Codex login answers")
 	} else {
 		home = filepath.Join(folder, "codex")
-		closeModel, err := startModel(codex, home)
+		closeModel, err := startModel(codex, home, signIns.fromChat)
 		if err != nil {
 			return err
 		}
@@ -89,7 +92,8 @@ func run(ctx context.Context, port int) error {
 		printStage("ready")
 		fmt.Printf(welcome, port)
 	}
-	if home != "" && awaitLogin(ctx, codex, person) {
+	if home != "" && awaitLogin(ctx, signIns, person) {
+		endSignIn() // one that is not needed any more, if the login was made elsewhere
 		if err := serve(""); err != nil {
 			return stopCaddy(folder, err)
 		}

@@ -22,9 +22,9 @@ const (
 )
 
 // startModel starts the demo model behind the back end of a plan, until closeModel is called. It writes
-// a CODEX_HOME with a login for it into home.
-func startModel(codex, home string) (closeModel func(), err error) {
-	server := scriptedmodel.New(scriptedmodel.Options{Answer: demomodel.Answer, AnswersInvalid: true})
+// a CODEX_HOME with a login for it into home. The model answers a wish to log in with signIn.
+func startModel(codex, home string, signIn func() string) (closeModel func(), err error) {
+	server := scriptedmodel.New(scriptedmodel.Options{Answer: demomodel.Model{SignIn: signIn}.Answer, AnswersInvalid: true})
 	server.SetWindow(demoWindow)
 	plan, err := planbackend.Listen(planbackend.Options{Codex: codex, Model: server, Dir: filepath.Dir(home)})
 	if err != nil {

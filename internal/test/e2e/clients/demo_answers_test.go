@@ -90,8 +90,8 @@ func (d *demo) status() gjson.Result {
 
 var deviceCode = regexp.MustCompile(`[A-Z2-7]{4}-[A-Z2-7]{5}`)
 
-// testDemoSignIn: who presses Enter at the terminal gets a code. When it is entered, the demo uses the
-// user's plan, without a restart.
+// testDemoSignIn: who presses Enter at the terminal, or wants to log in in a chat, gets a code: the same, as
+// long as it can be entered. When it is, the demo uses the user's plan, without a restart.
 func testDemoSignIn(t *testing.T, program string) {
 	model := scriptedmodel.New(scriptedmodel.Options{})
 	t.Cleanup(model.Close)
@@ -105,15 +105,32 @@ func testDemoSignIn(t *testing.T, program string) {
 	cmd := exec.Command(program, "-codex", e2e.CodexBinary, "-port", d.port, "-dir", dir)
 	cmd.Env = append(os.Environ(), "HOME="+dir, "CODEX_HOME=")
 	screen := terminal.Start(t, cmd)
-	if said := screen.Wait("Ctrl-C ends it"); strings.Count(said, "press Enter to sign in with your ChatGPT plan\n") != 1 {
+	if said := screen.Wait("Ctrl-C ends it"); !strings.Contains(said, "press Enter, or write") {
 		t.Fatal(said)
 	}
 	screen.Send(terminal.KeyEnter)
-	said := screen.Until("a code", deviceCode.MatchString)
-	if !plan.Authorize(deviceCode.FindString(said), plan.AddLogin(planbackend.LoginOptions{})) {
-		t.Error("the code does not wait for anybody: ", said)
+	first := deviceCode.FindString(screen.Until("a code", deviceCode.MatchString))
+	if got := d.chat("log in", "").Get("content").Str; !strings.Contains(got, "<"+planbackend.DeviceURL+">") || !strings.Contains(got, "`"+first+"`") {
+		t.Errorf("the code is %s: %s", first, got)
 	}
-	said = screen.Wait("your own Codex login answers now")
+	if !plan.Expire(first) {
+		t.Errorf("%s does not wait for anybody", first)
+	}
+	screen.Wait("The sign-in has failed")
+	got := d.chat("Sign in, please", "").Get("content").Str
+	code := deviceCode.FindString(got)
+	if !strings.Contains(got, "ended without a login") || code == first {
+		t.Errorf("after %s: %s", first, got)
+	}
+	_, answer := d.post("/v1/messages", `{"model":"default","max_tokens":500,"messages":[{"role":"user","content":"login"}]}`)
+	if !strings.Contains(answer.Get("content.0.text").Str, code) {
+		t.Errorf("a second chat does not get %s: %s", code, answer.Raw)
+	}
+	screen.Wait(code)
+	if !plan.Authorize(code, plan.AddLogin(planbackend.LoginOptions{})) {
+		t.Errorf("%s does not wait for anybody", code)
+	}
+	said := screen.Wait("your own Codex login answers now")
 	if got := d.chat("say:Here is the plan's model.", "").Get("content").Str; got != "Here is the plan's model." || plan.Count(planbackend.Issuer) == 0 {
 		t.Errorf("%s: %s", got, said)
 	}

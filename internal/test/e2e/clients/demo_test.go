@@ -153,7 +153,7 @@ func testDemoAnswers(t *testing.T, program string) {
 	d := startDemo(t, program, dir, port)
 	d.waitReady()
 	said := d.out.String()
-	for _, want := range []string{"the built-in demo model answers: run `", " login` to use your ChatGPT plan\n", "] ready\n", "http://localhost:" + port + "/codex/\n", "http://localhost:" + port + "/v1\n"} {
+	for _, want := range []string{"the built-in demo model answers: write \"log in\" in a chat, or run `", " login`, to use your ChatGPT plan\n", "] ready\n", "http://localhost:" + port + "/codex/\n", "http://localhost:" + port + "/v1\n"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q: %s", want, said)
 		}
