@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
@@ -23,14 +24,12 @@ const anyOrigin = "*"
 const maxRequestedHeaders = 4 << 10
 
 // exposedHeaders are the answers' headers that pages may read besides those that browsers always allow.
-var exposedHeaders = strings.Join([]string{
-	requestIDHeader, messages.RequestIDHeader, "X-Proxy-Output-Mode", "X-Codex-Stop-After-Tools-Mode", "X-Codex-Tool-Call-Count",
-	"X-Codex-Tool-Call-Truncated", "X-Codex-Ignored-Params", "X-Codex-Key-Budget",
-	"Retry-After", "Retry-After-Ms", "X-Should-Retry",
+var exposedHeaders = strings.Join(append([]string{
+	requestIDHeader, messages.RequestIDHeader, "Retry-After", "Retry-After-Ms", "X-Should-Retry",
 	"X-RateLimit-Limit-Requests", "X-RateLimit-Limit-Tokens", "X-RateLimit-Remaining-Requests",
 	"X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens",
 	"Anthropic-RateLimit-Requests-Limit", "Anthropic-RateLimit-Requests-Remaining", "Anthropic-RateLimit-Requests-Reset",
-}, ", ")
+}, gateway.AnswerHeaders...), ", ")
 
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/option"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
@@ -54,6 +55,18 @@ func TestCodesAreDocumented(t *testing.T) {
 	for _, code := range apierror.Labels() {
 		if code != apierror.LabelInvalid && code != apierror.LabelOther && !strings.Contains(page, "`"+code+"`") {
 			t.Errorf("docs/errors.md lacks %s", code)
+		}
+	}
+}
+
+// TestHeadersAreDocumented checks that the page of errors has every header of this server's answers.
+func TestHeadersAreDocumented(t *testing.T) {
+	page := readText(t, "../docs/errors.md")
+	for _, name := range gateway.AnswerHeaders {
+		name = strings.ToLower(name)
+		family := regexp.MustCompile("^(x-codex-(primary|secondary)-).*").ReplaceAllString(name, "$1…")
+		if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "`"+family+"`") {
+			t.Errorf("docs/errors.md lacks %s", name)
 		}
 	}
 }

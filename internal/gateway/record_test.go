@@ -161,3 +161,22 @@ func TestRecordedHeader(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestAnswerHeaders checks that each of this server's headers that the package names is recorded. Those of answers
+// are in AnswerHeaders, so that pages may read them.
+func TestAnswerHeaders(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	must.OK(t, err)
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(path)
+		must.OK(t, err)
+		for _, match := range regexp.MustCompile(`"(X-(?:Codex|Proxy)-[A-Za-z-]*[a-z])"`).FindAllStringSubmatch(string(source), -1) {
+			if !slices.Contains(recordedHeaders, match[1]) {
+				t.Errorf("%s: AnswerHeaders lacks %s", path, match[1])
+			}
+		}
+	}
+}
