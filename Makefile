@@ -159,11 +159,16 @@ modules:
 	@GOMAXPROCS=16 go mod download
 	@cd tools && GOMAXPROCS=16 go mod download
 
-$(CADDY) $(RACE_CADDY) $(XCADDY) $(LINT) $(JQ): | modules
+TOOLS := $(XCADDY) $(LINT) $(JQ) $(NFPM)
+$(CADDY) $(RACE_CADDY) $(TOOLS): | modules
 
 # The compiler, the linker and the analyzers need up to half less time if they collect garbage less
 # often, and 3 GB of memory.
-$(CADDY) $(RACE_CADDY) $(XCADDY) $(LINT) $(JQ): export GOGC := 400
+$(CADDY) $(RACE_CADDY) $(TOOLS): export GOGC := 400
+
+# The tools share with Caddy what is compiled: these are flags of xcaddy.
+$(TOOLS): export CGO_ENABLED := 0
+$(TOOLS): export GOFLAGS := $(shell go env GOFLAGS) -trimpath
 
 # Caddy is built in the same way as its users build it.
 $(RACE_CADDY): export XCADDY_RACE_DETECTOR := 1
