@@ -82,7 +82,7 @@ func TestExamples(t *testing.T) {
 					return s.Call(http.MethodPost, "/v1/embeddings", `{"input":"x"}`, header)
 				}
 				for _, header := range []http.Header{e2e.Bearer("three"), {"X-Api-Key": {"three"}, "Api-Key": {"three"}}} {
-					if response, body := embed(header); response.StatusCode != http.StatusOK || body != "/v1/embeddings[Bearer sk-provider][][]" {
+					if response, body := embed(header); response.StatusCode != http.StatusOK || body != "/v1/embeddings[Bearer sk-provider] [] []" {
 						t.Errorf("the other provider: %d %s", response.StatusCode, body)
 					}
 				}
