@@ -202,7 +202,7 @@ type catalogueRun struct {
 func (cfg *Config) argsFor(command ...string) ([]string, error) {
 	i := slices.Index(cfg.Command, appServerCommand)
 	if i < 1 { // there is no such argument, or no program before it
-		return nil, fmt.Errorf("`%s` %w, as in `codex %s`", append(cfg.Command, "")[0], errNoArgument, appServerCommand)
+		return nil, fmt.Errorf("`%s` %w, as in `codex %[3]s`; a wrapper needs it, too, and passes it on: exec codex \"$@\"", append(cfg.Command, "")[0], errNoArgument, appServerCommand)
 	}
 	return slices.Concat(cfg.Command[1:i], command), nil
 }
