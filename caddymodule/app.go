@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
 func init() {
@@ -28,11 +29,10 @@ type App struct {
 	logger      *slog.Logger
 	servers     *pool.Configuration
 	aliases     []string       // the model aliases of all handlers; all are known when Start is called
-	hasKeyFile  bool           // a handler counts the use of its keys in localLimits, so keyLedger must be stored; final when Start is called
 	storeStarts []func() error // each starts the store of a handler; all are known when Start is called
 
-	exposures    []func() // each warns if a handler is open to everybody; called by Start, when all routes are known
-	releaseBooks []func() // set by keepBooks, called by Cleanup
+	handlers     []*Handler // of the configuration; all are known when Start is called
+	releaseBooks []func()   // set by keepBooks, called by Cleanup
 }
 
 // supervisor runs the app-servers of all configurations.
@@ -71,6 +71,9 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision prepares the app.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Slogger()
+	if err := ctx.GetMetricsRegistry().Register(registry); err != nil {
+		return fmt.Errorf("registering the metrics: %w", err)
+	}
 	loaded, err := ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
@@ -94,13 +97,30 @@ func (a *App) Start() error {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
-	for _, warn := range a.exposures {
-		warn()
+	for _, h := range a.handlers {
+		if h.isExposed() {
+			a.logger.Warn(exposedWarning, "listen", h.server.Listen)
+		}
 	}
 	a.servers.Start()
 	a.keepBooks()
 	modelLabels.add(append(a.aliases, prompt.DefaultModel)...)
 	return nil
+}
+
+// limitsOf returns where requests with the keys of a codex_keys count: where those of a codex with the same file
+// do, or else at all nodes, if any codex counts there.
+func (a *App) limitsOf(k *Keys) *quota.Limits {
+	found := localLimits
+	for _, h := range a.handlers {
+		if h.APIKeysFile == k.APIKeysFile {
+			return h.limits
+		}
+		if h.limits != localLimits {
+			found = h.limits
+		}
+	}
+	return found
 }
 
 // Stop does nothing: streams may still run on the processes, which end when nothing uses them any more.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +46,7 @@ func init() {
 func configuredAppServers(config []byte) (servers []command.AppServer, err error) {
 	known := make(map[string]bool)
 	repl := caddy.NewReplacer()
-	err = eachHandler(config, []string{"codex"}, func(h *Handler) error {
+	err = eachObject(config, "handler", `"codex"`, func(h *Handler) error {
 		if err := h.complete(); err != nil {
 			return err
 		}
@@ -85,7 +84,7 @@ func chatOnce(upstream conversation.Upstream, w http.ResponseWriter, r *http.Req
 // configuredKeyFiles is a [command.KeyFilesFunc].
 func configuredKeyFiles(config []byte) (files []string, err error) {
 	repl := caddy.NewReplacer()
-	err = eachHandler(config, []string{"codex", "codex_keys"}, func(h *Handler) error {
+	err = eachObject(config, "api_keys_file", "", func(h *Handler) error {
 		path, err := h.keyFilePath(repl)
 		if err == nil && path != "" && !slices.Contains(files, path) {
 			files = append(files, path)
@@ -95,8 +94,9 @@ func configuredKeyFiles(config []byte) (files []string, err error) {
 	return files, err
 }
 
-// eachHandler calls do for each handler with one of the names in config, a configuration or a part of one.
-func eachHandler(config json.RawMessage, names []string, do func(*Handler) error) error {
+// eachObject calls do for each object with a member in config, a configuration or a part of one. value is the JSON of
+// the member; empty: any. do gets those options of the object that a codex handler has.
+func eachObject(config json.RawMessage, member, value string, do func(*Handler) error) error {
 	var object map[string]json.RawMessage
 	var elements []json.RawMessage
 	err := json.Unmarshal(config, &object)
@@ -106,7 +106,7 @@ func eachHandler(config json.RawMessage, names []string, do func(*Handler) error
 		}
 		return nil // for example a string, which has no handlers
 	}
-	if slices.Contains(names, strings.Trim(string(object["handler"]), `"`)) {
+	if found := string(object[member]); found != "" && (value == "" || found == value) {
 		type options Handler // UnmarshalJSON would refuse the member handler
 		h := new(Handler)
 		if err := json.Unmarshal(config, (*options)(h)); err != nil {
@@ -118,7 +118,7 @@ func eachHandler(config json.RawMessage, names []string, do func(*Handler) error
 		elements = append(elements, object[name])
 	}
 	for _, element := range elements {
-		if err := eachHandler(element, names, do); err != nil {
+		if err := eachObject(element, member, value, do); err != nil {
 			return err
 		}
 	}

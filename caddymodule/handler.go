@@ -16,7 +16,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/caddymodule/storemodules"
@@ -188,19 +187,19 @@ type Handler struct {
 	// already arrived. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
-	storeModule   storemodules.Module
-	adminKey      *apikeys.Hash // nil: there is none
-	limits        *quota.Limits // of the keys in keyFile
-	sharedUsage   *usage.Shared // the usage of all nodes; nil: there is none
-	refusalLogger *zap.Logger
-	refusals      *refusalSample
-	gateway       *gateway.Gateway
-	releases      []func() // called by Cleanup
-	cors          cors
-	hosts         *hosts
-	realmSuffix   string // @ and the option realm; empty: the realm of the site is used
-	pool          *pool.Pool
-	recordFiles   *recorder.Directory // nil: there are none
+	storeModule storemodules.Module
+	adminKey    *apikeys.Hash // nil: there is none
+	limits      *quota.Limits // of the keys in keyFile
+	sharedUsage *usage.Shared // the usage of all nodes; nil: there is none
+	refusals    *refusalSample
+	server      *caddyhttp.Server // nil: the handler belongs to none
+	gateway     *gateway.Gateway
+	releases    []func() // called by Cleanup
+	cors        cors
+	hosts       *hosts
+	realmSuffix string // @ and the option realm; empty: the realm of the site is used
+	pool        *pool.Pool
+	recordFiles *recorder.Directory // nil: there are none
 }
 
 // CaddyModule returns the Caddy module information.
@@ -227,7 +226,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}
-	h.refusalLogger, h.refusals = ctx.Logger(), new(refusalSample)
+	h.refusals = &refusalSample{logger: ctx.Logger()}
+	h.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if err := h.resolveAdminKey(repl); err != nil {
 		return err
 	}
@@ -266,9 +266,6 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	memory, release := h.pool.Memory(defaultMaxMemory)
 	options.Memory = memory
 	h.releases = append(h.releases, release)
-	if err := registerMetrics(ctx); err != nil {
-		return fmt.Errorf("registering the metrics: %w", err)
-	}
 	options.Recorder = recordings
 	if options.Record, err = h.recordRule(ctx, app, repl); err != nil {
 		return fmt.Errorf("record: %w", err)
@@ -285,17 +282,10 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	if opened.Limits != nil {
 		h.limits = opened.Limits
 	}
-	app.hasKeyFile = app.hasKeyFile || h.keyFile != nil && h.limits == localLimits
 	options.Key, options.Limits, options.PlanLimits = h.recheckKey, h.limits, h.planLimits
 	h.releases = append(h.releases, release) // after the last usage was stored
 	app.storeStarts = append(app.storeStarts, start)
-	if server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); server != nil {
-		app.exposures = append(app.exposures, func() {
-			if h.isExposed(server) {
-				ctx.Slogger().Warn(exposedWarning, "listen", server.Listen)
-			}
-		})
-	}
+	app.handlers = append(app.handlers, h)
 	if h.ImageFetch {
 		images := imagefetch.New(imagefetch.Options{})
 		options.Images = images

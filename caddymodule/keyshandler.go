@@ -3,7 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -11,17 +11,21 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 func init() {
 	caddy.RegisterModule(KeysHandler{})
+	caddy.RegisterModule(KeysProvider{})
 }
 
 // KeysHandler lets only requests with a key pass to the handlers after it, and removes the key from them. It
-// sets the user, and applies the limits of the key. It is no provider of Caddy's handler authentication, which
-// can answer neither with a 429 nor with an error in the form of the API.
+// sets the user, and applies the limits of the key.
 type KeysHandler struct {
 	Keys
+
+	app      *App
+	refusals *refusalSample
 }
 
 // CaddyModule returns the Caddy module information.
@@ -41,7 +45,7 @@ func (h *KeysHandler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	app.(*App).hasKeyFile = app.(*App).hasKeyFile || h.keyFile != nil
+	h.app, h.refusals = app.(*App), &refusalSample{logger: ctx.Logger()}
 	return nil
 }
 
@@ -54,46 +58,46 @@ func (h *KeysHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, next cad
 		rt.prepare(w, r, reqCtx)
 		refuse(w, r, apiErr)
 		countRequest(rt.name, apiErr)
+		h.log(r, apiErr)
 		return nil
 	}
 	defer a.release()
+	return next.ServeHTTP(w, r)
+}
+
+func (h *KeysHandler) log(r *http.Request, e *apierror.Error) {
+	if chosen, leftOut := h.refusals.choose(e.Code.Label(), time.Now()); chosen {
+		h.refusals.log(r, e, &usage.Record{Route: "keys", RequestID: r.Header.Get(requestIDHeader), User: userOf(r)}, leftOut)
+	}
+}
+
+// admit checks the key of a request, removes it, and counts the request for it. A key whose tokens are used up is
+// refused.
+func (h *KeysHandler) admit(r *http.Request) (*admission, *apierror.Error) {
+	a := &admission{keys: &h.Keys, key: presentedKey(r)}
+	k, apiErr := h.checkKey(r)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	if k != nil { // otherwise, the key has no limits
+		request, err := h.app.limitsOf(&h.Keys).Begin(takeOver(r, k))
+		if err == nil {
+			a.grants, err = request.Acquire(1)
+		}
+		if err == nil {
+			err = request.Reserve(r.Context(), a.grants, 0)
+		}
+		if err != nil {
+			a.release()
+			return nil, gateway.LimitReached(err)
+		}
+		caddyhttp.SetVar(r.Context(), countedVariable, k.Account)
+	}
 	for _, name := range keyHeaders {
 		r.Header.Del(name)
 	}
 	caddyhttp.SetVar(r.Context(), admissionVariable, a)
-	return next.ServeHTTP(w, r)
-}
-
-// admit checks the key of a request, and counts the request for it. A key whose tokens are used up is refused.
-func (h *KeysHandler) admit(r *http.Request) (*admission, *apierror.Error) {
-	a := &admission{keys: &h.Keys, key: presentedKey(r)}
-	k, apiErr := h.checkKey(r)
-	if k == nil || apiErr != nil {
-		return a, apiErr
-	}
-	request, err := countingLimits().Begin(takeOver(r, k))
-	if err == nil {
-		a.grants, err = request.Acquire(1)
-	}
-	if err == nil {
-		err = request.Reserve(r.Context(), a.grants, 0)
-	}
-	if err != nil {
-		a.release()
-		return nil, gateway.LimitReached(err)
-	}
-	caddyhttp.SetVar(r.Context(), countedVariable, k.Account)
 	return a, nil
-}
-
-// countingLimits returns where requests are counted: at all nodes, if a codex handler counts its requests there.
-func countingLimits() *quota.Limits {
-	for _, h := range slices.Backward(handlersInUse.all()) { // the newest first
-		if h.limits != localLimits {
-			return h.limits
-		}
-	}
-	return localLimits
 }
 
 // admission is what codex_keys knows of a request that it has let pass.

@@ -1,12 +1,16 @@
 package caddymodule
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	zaptest "go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
@@ -16,7 +20,7 @@ import (
 func guard(t *testing.T, keys Keys) *KeysHandler {
 	t.Helper()
 	ctx, _ := newContext(t)
-	loaded, err := ctx.LoadModuleByID("http.handlers.codex_keys", encode(t, KeysHandler{keys}))
+	loaded, err := ctx.LoadModuleByID("http.handlers.codex_keys", encode(t, KeysHandler{Keys: keys}))
 	must.OK(t, err)
 	return loaded.(*KeysHandler)
 }
@@ -72,6 +76,65 @@ func TestKeysHandler(t *testing.T) {
 		if !passed && !strings.HasPrefix(w.Body.String(), `{"error":{"message"`) || w.Code == 401 && w.Header().Get("WWW-Authenticate") != "Bearer" || w.Code == 429 && w.Header().Get("X-Should-Retry") != "false" {
 			t.Errorf("%s: %v %s", c.name, w.Header(), w.Body)
 		}
+	}
+}
+
+// TestKeysHandlerEnds checks that a place of max_concurrent is free again after each end of a request, also a panic.
+func TestKeysHandlerEnds(t *testing.T) {
+	g := guard(t, Keys{APIKeysFile: writeKeys(t, map[string]string{"one": "max_concurrent 1"})})
+	for _, next := range []caddyhttp.HandlerFunc{
+		func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) },
+		func(http.ResponseWriter, *http.Request) error { return caddyhttp.Error(http.StatusBadGateway, nil) },
+		func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusTeapot); return nil },
+	} {
+		r, _ := prepared(http.MethodPost, "/")
+		r.Header.Set("Api-Key", "one")
+		w := httptest.NewRecorder()
+		passed := false
+		func() {
+			defer func() { _ = recover() }()
+			_ = g.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+				passed = true
+				return next(w, r)
+			}))
+		}()
+		if !passed {
+			t.Errorf("refused: %d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// TestKeysHandlerCounts checks where requests count: where those of a codex with the same file do, or else in a store
+// that all nodes share.
+func TestKeysHandlerCounts(t *testing.T) {
+	shared, own := quota.NewLimits(quota.NewLedger(time.Now), 0, false), &Handler{Keys: Keys{APIKeysFile: "own"}, limits: localLimits}
+	app := &App{handlers: []*Handler{own, {Keys: Keys{APIKeysFile: "shared"}, limits: shared}, {limits: localLimits}}}
+	for file, want := range map[string]*quota.Limits{"own": localLimits, "shared": shared, "another": shared} {
+		if app.limitsOf(&Keys{APIKeysFile: file}) != want {
+			t.Errorf("%s: they count elsewhere", file)
+		}
+	}
+	if app.handlers = app.handlers[:1]; app.limitsOf(&Keys{APIKeysFile: "another"}) != localLimits {
+		t.Error("no store is shared, but they count in one")
+	}
+}
+
+// TestKeysHandlerLog checks that a guessed key is a line of the log, without the key.
+func TestKeysHandlerLog(t *testing.T) {
+	core, logs := zaptest.New(zap.InfoLevel)
+	g := guard(t, Keys{APIKeys: []APIKey{{Key: "right"}}})
+	g.refusals.logger = zap.New(core)
+	for range 2 {
+		r, _ := prepared(http.MethodPost, "/v1/embeddings")
+		r.Header.Set("Authorization", "Bearer guessed")
+		must.OK(t, g.ServeHTTP(httptest.NewRecorder(), r, nil))
+	}
+	lines := logs.TakeAll()
+	if len(lines) != 2 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	if line := lines[0]; line.Level != zap.WarnLevel || line.ContextMap()["path"] != "/v1/embeddings" || line.ContextMap()["missing"] != false || strings.Contains(fmt.Sprint(line), "guessed") {
+		t.Errorf("the line is %v", line)
 	}
 }
 

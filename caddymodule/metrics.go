@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -97,14 +96,6 @@ func init() {
 		errorsMetric.WithLabelValues(code)
 	}
 	registry.MustRegister(stateCollector{}, store.DurationMetric, store.FailuresMetric)
-}
-
-func registerMetrics(ctx caddy.Context) error {
-	err := ctx.GetMetricsRegistry().Register(registry)
-	if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
-		return nil
-	}
-	return err
 }
 
 // modelLabels are the models with a label of their own: the models that Codex lists and the

@@ -19,6 +19,7 @@ import (
 const refusalLines = 20
 
 type refusalSample struct {
+	logger  *zap.Logger
 	mu      sync.Mutex
 	minute  int64          // the minute of seen
 	seen    map[string]int // by the label of the error code; there are as many labels as codes of this server
@@ -61,13 +62,13 @@ func (h *Handler) recordRefusal(r *http.Request, reqCtx *requestContext, route s
 	usageBook.Add(record)
 	h.sharedUsage.Add(record)
 	if chosen {
-		h.logRefusal(r, failure, &record, leftOut)
+		h.refusals.log(r, failure, &record, leftOut)
 	}
 }
 
-// logRefusal logs a refused request, without its key and without the message of an error about an
+// log logs a refused request, without its key and without the message of an error about an
 // invalid request, since the message may quote the request.
-func (h *Handler) logRefusal(r *http.Request, failure *apierror.Error, record *usage.Record, leftOut int) {
+func (s *refusalSample) log(r *http.Request, failure *apierror.Error, record *usage.Record, leftOut int) {
 	level, message := zapcore.InfoLevel, "request refused"
 	var more []zap.Field
 	switch {
@@ -82,7 +83,7 @@ func (h *Handler) logRefusal(r *http.Request, failure *apierror.Error, record *u
 		more = append(more, zap.Int("left_out", leftOut))
 	}
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	h.refusalLogger.Log(level, message, append(more,
+	s.logger.Log(level, message, append(more,
 		zap.String("request_id", record.RequestID), zap.String("user", record.User), zap.String("route", record.Route),
 		zap.Int("status", failure.Status), zap.String("code", failure.Code.Label()), zap.String("param", usage.Shorten(failure.Param)),
 		zap.String("client_ip", address), zap.String("user_agent", usage.Shorten(r.UserAgent())),

@@ -24,7 +24,7 @@ func TestRefusedRequests(t *testing.T) {
 	h := fakeHandler(t, t.Name())
 	h.APIKeys, h.MaxBody, h.Usage = []APIKey{{Key: "right", User: ann}}, 1<<10, usageAll
 	h = running(t, h)
-	h.refusalLogger = zap.New(core)
+	h.refusals.logger = zap.New(core)
 	const valid = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
 	for id, c := range map[string]struct {
 		method, path, key, body string
@@ -72,7 +72,7 @@ func listed(raw usage.Raw, id string) (found []usage.Entry) {
 func TestRefusedByTheServer(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	h := started(t)
-	h.refusalLogger = zap.New(core)
+	h.refusals.logger = zap.New(core)
 	reqCtx := &requestContext{failure: &apierror.Error{Status: 503, Code: apierror.CodeQueueFull, Message: "for clients", Detail: "for the operator"}}
 	r, _ := prepared(http.MethodPost, "/v1/chat/completions")
 	h.recordRefusal(r, reqCtx, "chat")
@@ -91,7 +91,7 @@ func TestRefusedByTheServer(t *testing.T) {
 func TestRefusalFlood(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	h := started(t, APIKey{Key: "right", User: "ann"})
-	h.refusalLogger = zap.New(core)
+	h.refusals.logger = zap.New(core)
 	const flood = 3000
 	mark := rand.Text() // the book is that of all tests
 	size := func() (users, labels int, errors int64) {
@@ -145,7 +145,7 @@ func TestRefusalFlood(t *testing.T) {
 func TestWrongKeyLog(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	h := started(t, APIKey{Key: "right"})
-	h.refusalLogger = zap.New(core)
+	h.refusals.logger = zap.New(core)
 	refused := func(key string) map[string]any {
 		t.Helper()
 		if w, err := ask(h, http.MethodGet, "/v1/models?key=s3cret", key, nil); err != nil || w.Code != http.StatusUnauthorized {

@@ -68,26 +68,24 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	if _, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); !ok || name == "" {
 		return false // the matchers need a request from Caddy
 	}
-	h.serverOf(handler, r)
+	h.findSites(handler)
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s siteMatcher) bool { return s.Match(r) })
 }
 
-// serverOf returns the server of a request, or nil if the request does not come from Caddy. The first call
-// with a server sets h.sites and h.serverRealmSuffix, since a handler belongs to only one server.
-func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
-	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if server != nil {
-		h.once.Do(func() {
-			address := ""
-			if len(server.Listen) > 0 {
-				address = server.Listen[0]
-			}
-			s := &siteSearch{server: server, handler: handler, port: unusualPort(address), namedRoutes: make(map[string]bool)}
-			s.search(server.Routes, server.Errors)
-			h.sites, h.serverRealmSuffix = s.sites, realmSuffix(realmName(address))
-		})
-	}
-	return server
+// findSites sets h.sites and h.serverRealmSuffix, if the handler belongs to a server. All routes must be known.
+func (h *hosts) findSites(handler *Handler) {
+	h.once.Do(func() {
+		server, address := handler.server, ""
+		if server == nil {
+			return
+		}
+		if len(server.Listen) > 0 {
+			address = server.Listen[0]
+		}
+		s := &siteSearch{server: server, handler: handler, port: unusualPort(address), namedRoutes: make(map[string]bool)}
+		s.search(server.Routes, server.Errors)
+		h.sites, h.serverRealmSuffix = s.sites, realmSuffix(realmName(address))
+	})
 }
 
 // hostName returns a Host header's name in lower case, without port, brackets and final dot.
@@ -192,11 +190,9 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 
 // siteRealmSuffix returns the [realmSuffix] of a request's site: the first name of the outermost host
 // matcher that has led the request to the handler, with the server's port if that is not 80 or 443,
-// or else the server's address. It returns "" for a request that does not come from Caddy.
+// or else the server's address. It returns "" for a handler without a server.
 func (h *hosts) siteRealmSuffix(handler *Handler, r *http.Request) string {
-	if h.serverOf(handler, r) == nil {
-		return ""
-	}
+	h.findSites(handler)
 	for _, s := range slices.Backward(h.sites) { // the matchers of outer routes are the last
 		if s.Match(r) {
 			return s.realmSuffix
@@ -219,15 +215,15 @@ func realmName(site string) string {
 }
 
 // isExposed reports whether strangers on other machines can use the handler.
-func (h *Handler) isExposed(server *caddyhttp.Server) bool {
+func (h *Handler) isExposed() bool {
+	server := h.server
 	if server == nil || !h.areNone() || !slices.ContainsFunc(server.Listen, isReachable) ||
 		slices.ContainsFunc(server.TLSConnPolicies, func(p *caddytls.ConnectionPolicy) bool { return p.ClientAuthentication != nil }) {
 		return false
 	}
-	s := &siteSearch{server: server, handler: h, namedRoutes: make(map[string]bool)}
-	s.search(server.Routes, nil)
+	h.hosts.findSites(h)
 	names := []string{"localhost"} // any name, for a site without names
-	for _, site := range s.sites {
+	for _, site := range h.hosts.sites {
 		names = append(names, *site.MatchHost...)
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
@@ -236,7 +232,7 @@ func (h *Handler) isExposed(server *caddyhttp.Server) bool {
 			return false // the name has a placeholder
 		}
 		r.RemoteAddr = "203.0.113.1:1" // an address that nobody has
-		st := &stranger{handler: h, server: server, r: caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, server)}
+		st := &stranger{handler: h, r: caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, server)}
 		return st.follow(server.Routes) && st.arrived
 	})
 }
@@ -254,7 +250,6 @@ func isReachable(address string) bool {
 // stranger follows a request without credentials through the routes of a server, until it arrives at the handler.
 type stranger struct {
 	handler *Handler
-	server  *caddyhttp.Server
 	r       *http.Request
 	invoked []string // named routes
 	arrived bool
@@ -288,7 +283,7 @@ func (s *stranger) endsAt(handler caddyhttp.MiddlewareHandler) bool {
 	case *caddyhttp.Subroute:
 		return s.follow(h.Routes)
 	case *caddyhttp.Invoke:
-		route := s.server.NamedRoutes[h.Name]
+		route := s.handler.server.NamedRoutes[h.Name]
 		if route == nil || slices.Contains(s.invoked, h.Name) {
 			return true
 		}

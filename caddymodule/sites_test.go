@@ -234,8 +234,7 @@ func TestRealm(t *testing.T) {
 			server.Routes = append(server.Routes, route(site, &caddyhttp.Subroute{Routes: caddyhttp.RouteList{leaf}}))
 		}
 		r := httptest.NewRequest(http.MethodGet, "http://"+c.host+"/v1/models", nil)
-		ctx := context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)
-		r = r.WithContext(context.WithValue(ctx, caddyhttp.ServerCtxKey, server))
+		h.server, r = server, r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl))
 		if got := h.accountOf(r); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -303,13 +302,11 @@ func TestExposed(t *testing.T) {
 			cfg := new(caddy.Config)
 			must.OK(t, json.Unmarshal(adapt(t, text), cfg))
 			ctx, cleanup := newContext(t)
-			app, err := ctx.LoadModuleByID("http", cfg.AppsRaw["http"])
+			_, err = ctx.LoadModuleByID("http", cfg.AppsRaw["http"])
 			must.OK(t, err)
 			exposed := false
-			for _, server := range app.(*caddyhttp.App).Servers {
-				for _, h := range handlersInUse.all() {
-					exposed = exposed || h.isExposed(server)
-				}
+			for _, h := range handlersInUse.all() {
+				exposed = exposed || h.isExposed()
 			}
 			if exposed != c.want {
 				t.Errorf("%s at %s: %t", name, address, exposed)

@@ -38,8 +38,7 @@ var (
 // lookupTimeout bounds a look-up that belongs to no turn, for example of the limits of a plan.
 const lookupTimeout = 5 * time.Second
 
-// keepBooks begins to store the usage in Caddy's data directory. If a handler counts the use of API
-// keys in keyLedger, keepBooks also begins to store that. Earlier releases had the id of this Caddy
+// keepBooks begins to store the usage and the use of API keys in Caddy's data directory. Earlier releases had the id of this Caddy
 // in the file names. If there is no file with the present name, keepBooks reads such an older file.
 func (a *App) keepBooks() {
 	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
@@ -48,9 +47,7 @@ func (a *App) keepBooks() {
 		a.releaseBooks = append(a.releaseBooks, keeper.Hold(a.logger, path+".json", filepath.Join(path, filepath.Base(string(id))+".json")))
 	}
 	keep(usageKeeper, "usage")
-	if a.hasKeyFile {
-		keep(keyLedgerKeeper, "keys")
-	}
+	keep(keyLedgerKeeper, "keys")
 }
 
 // userOf returns the authenticated user's name in a form that can be stored, or "".
