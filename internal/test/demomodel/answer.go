@@ -22,66 +22,93 @@ const (
 	loginHint = "write *log in*"
 )
 
-// loginAsked is a wish to log in, and nothing else.
-var loginAsked = regexp.MustCompile(`(?i)^(?:please |(?:can|could|how (?:can|do|to)|let me|i (?:want|would like) to|i'd like to) ?(?:i |you )?)?/?(?:log|sign)(?: me)?[ -]?in(?: now|,? please|,? with [\pL' ]{1,40})?[ .!?]*$`)
-
 // Model is the model.
 type Model struct {
 	// SignIn answers who wants to log in.
 	SignIn func() string
 }
 
+// rules are tried in this order: the first that has an answer gives it.
+var rules = []func(question) []scriptedmodel.Output{
+	// What programs ask for.
+	pictureCall,
+	forcedCalls,
+	results,
+	askedCalls,
+	text(jsonAnswer),
+	text(titleAnswer),
+	// What people ask for.
+	text(help),
+	text(question.login),
+	noted(aboutPicture),
+	noted(aboutNothing),
+	noted(recollection),
+	noted(sum),
+	noted(clock),
+	noted(topical),
+	text(thanks.answer),
+	text(unknown.answer),
+}
+
 // Answer answers a request whose last message has this text. It implements the option of
 // [scriptedmodel.Options].
-func (m Model) Answer(req scriptedmodel.Request, text string) scriptedmodel.Script {
-	return scriptedmodel.Script{
-		Output: m.output(newQuestion(req, text)), Chunk: scriptedmodel.ChunkWords, Delay: wordDelay, FirstDelay: firstDelay,
+func (m Model) Answer(req scriptedmodel.Request, said string) scriptedmodel.Script {
+	script := scriptedmodel.Script{Chunk: scriptedmodel.ChunkWords, Delay: wordDelay, FirstDelay: firstDelay}
+	q := newQuestion(req, said)
+	q.signIn = m.SignIn
+	for _, rule := range rules {
+		if script.Output = rule(q); script.Output != nil {
+			break
+		}
+	}
+	return script
+}
+
+// text makes a rule of a function that returns the answer, or nothing.
+func text(answer func(question) string) func(question) []scriptedmodel.Output {
+	return func(q question) []scriptedmodel.Output {
+		if text := answer(q); text != "" {
+			return []scriptedmodel.Output{scriptedmodel.Say(text)}
+		}
+		return nil
 	}
 }
 
-// output is the first of these that the question asks for.
-func (m Model) output(q question) []scriptedmodel.Output {
-	if call, ok := pictureCall(q); ok {
-		return call
-	}
-	calls := wantedCalls(q)
-	if results := q.req.ToolResults(); len(results) > 0 && !q.forced() {
-		if q.wantsJSON() {
-			return say(jsonAnswer(q))
+var needsThought = regexp.MustCompile(`\b(why|how|explain|code|program|formula|plan|compare|essay|think|\d+ ?[-+*/×÷^] ?\d+)\b`)
+
+// noted is text with the footnote, unless the answer says so itself. A summary of a reasoning comes before the answer to a question that
+// needs some, if the request asks for summaries.
+func noted(answer func(question) string) func(question) []scriptedmodel.Output {
+	return func(q question) []scriptedmodel.Output {
+		text := answer(q)
+		if text == "" {
+			return nil
 		}
-		return say(aboutResults(q, results))
-	}
-	switch {
-	case len(calls) > 0:
-		return calls
-	case q.wantsJSON():
-		return say(jsonAnswer(q))
-	}
-	if answer, ok := housekeeping(q); ok {
-		return say(answer)
-	}
-	switch {
-	case strings.EqualFold(strings.Trim(q.text, " .!?"), "help"):
-		return say(scriptedmodel.HelpText)
-	case loginAsked.MatchString(q.text):
-		return say(m.SignIn())
-	}
-	for _, rule := range []func(question) (string, bool){aboutPicture, aboutNothing, recollection, sum, clock, translation, digest} {
-		if answer, ok := rule(q); ok {
-			return q.withThought(say(answer + footnote))
+		if !strings.Contains(text, "demo model") {
+			text += footnote
 		}
+		said := []scriptedmodel.Output{scriptedmodel.Say(text)}
+		if q.req.Reasoning.Summary == "" || !needsThought.MatchString(q.short) {
+			return said
+		}
+		thought := "**Reading the question**\nThis is about " + q.topic() + ". I look for what I have prepared about it, and choose what was not said before."
+		return append([]scriptedmodel.Output{scriptedmodel.Reason(thought)}, said...)
 	}
-	return q.withThought(say(topical(q)))
 }
 
-func say(text string) []scriptedmodel.Output { return []scriptedmodel.Output{scriptedmodel.Say(text)} }
-
-// withThought puts a summary of a reasoning before the answer to a question that needs some, if the
-// request asks for summaries.
-func (q question) withThought(answer []scriptedmodel.Output) []scriptedmodel.Output {
-	if q.req.Reasoning.Summary == "" || !needsThought.MatchString(q.short) {
-		return answer
+func help(q question) string {
+	if strings.EqualFold(strings.Trim(q.text, " .!?"), "help") {
+		return scriptedmodel.HelpText
 	}
-	thought := "**Reading the question**\nThis is about " + q.topic() + ". I look for what I have prepared about it, and choose what was not said before."
-	return append([]scriptedmodel.Output{scriptedmodel.Reason(thought)}, answer...)
+	return ""
+}
+
+// loginAsked is a wish to log in, and nothing else.
+var loginAsked = regexp.MustCompile(`(?i)^(?:please |(?:can|could|how (?:can|do|to)|let me|i (?:want|would like) to|i'd like to) ?(?:i |you )?)?/?(?:log|sign)(?: me)?[ -]?in(?: now|,? please|,? with [\pL' ]{1,40})?[ .!?]*$`)
+
+func (q question) login() string {
+	if loginAsked.MatchString(q.text) {
+		return q.signIn()
+	}
+	return ""
 }

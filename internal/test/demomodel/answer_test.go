@@ -44,37 +44,32 @@ func answered(req scriptedmodel.Request) (text string, calls []scriptedmodel.Cal
 // TestAnswers: each kind of question gets an answer of that kind, which is honest.
 func TestAnswers(t *testing.T) {
 	for question, want := range map[string][]string{
-		"Hello!":                                {"demo model"},
-		"Bonjour":                               {"demo model"},
-		"你好":                                    {"demo model"},
-		"Hello! What can you do?":               {"table", "demo model"},
-		"Name a good book, in one line.":        {"*", "demo model"},
-		"Show me a table of planets":            {"| Saturn |", "demo model"},
-		"Write some Go code":                    {"```go\n", "demo model"},
-		"a python script please":                {"```python\n"},
-		"JS snippet":                            {"```js\n"},
-		"write a shell script":                  {"```sh\n"},
-		"Make a list of ideas":                  {"1. "},
-		"Tell me a joke":                        {"demo model"},
-		"a haiku please":                        {"> "},
-		"Tell me a story":                       {"### "},
-		"Explain streaming":                     {"text/event-stream"},
-		"Why is the sky blue?":                  {"short waves"},
-		"the formula of a triangle":             {"$$a^2 + b^2 = c^2$$"},
-		"Write a long essay":                    {"## The quiet middle"},
-		"draw a picture":                        {"```"},
-		"What is (12 + 30) * 2?":                {"**84**"},
-		"how much is 17% of 250":                {"**42.5**"},
-		"2^10":                                  {"**1024**"},
-		"6 times 7":                             {"**42**"},
-		"10 / 4 - 1":                            {"**1.5**"},
-		"what is 1/0 ?":                         {"no result"},
-		"square root of 144":                    {"**12**"},
-		"Translate \"good night\" to French":    {"**bonne nuit**"},
-		"How do you say thank you in Japanese?": {"ありがとう"},
-		"translate antidisestablishmentarianism into German":                                                                          {"not in my phrase book", "| hello |"},
-		"Summarize: One two three four five six seven. Then came the eighth thing, with a lot to say. It ended well for all of them.": {"- One two", "- It ended well"},
-		"summarize this":                      {"put the text"},
+		"Hello!":                              {"demo model"},
+		"Bonjour":                             {"demo model"},
+		"你好":                                  {"demo model"},
+		"Hello! What can you do?":             {"table", "demo model"},
+		"Name a good book, in one line.":      {"*", "demo model"},
+		"Show me a table of planets":          {"| Saturn |", "demo model"},
+		"Write some Go code":                  {"```go\n", "demo model"},
+		"a python script please":              {"```python\n"},
+		"JS snippet":                          {"```js\n"},
+		"write a shell script":                {"```sh\n"},
+		"Make a list of ideas":                {"1. "},
+		"Tell me a joke":                      {"demo model"},
+		"a haiku please":                      {"> "},
+		"Tell me a story":                     {"### "},
+		"Explain streaming":                   {"text/event-stream"},
+		"Why is the sky blue?":                {"short waves"},
+		"the formula of a triangle":           {"$$a^2 + b^2 = c^2$$"},
+		"Write a long essay":                  {"## The quiet middle"},
+		"draw a picture":                      {"```"},
+		"What is (12 + 30) * 2?":              {"**84**"},
+		"how much is 17% of 250":              {"**42.5**"},
+		"2^10":                                {"**1024**"},
+		"6 times 7":                           {"**42**"},
+		"2^10 - -24 / 5":                      {"**1028.8**"},
+		"10 / 4 - 1":                          {"**1.5**"},
+		"what is 1/0 ?":                       {"no result"},
 		"What time is it?":                    {"20"},
 		"My name is Ada.":                     {"**Ada**"},
 		"What is my name?":                    {"not told me your name"},
@@ -150,8 +145,6 @@ func TestRemembers(t *testing.T) {
 		"who am I":                            "**Ada**",
 		"Do you remember my favourite color?": "**green**",
 		"What did I say first?":               "> My name is Ada and",
-		"What did I just ask?":                "> my favourite color is green",
-		"How many questions have I asked?":    "number **3**",
 	} {
 		text, _ := answered(conversation("My name is Ada and I like \\*stars\\*", "Nice.", "my favourite color is green", "It is.", question))
 		if !strings.Contains(text, want) {
@@ -172,10 +165,7 @@ func TestHousekeeping(t *testing.T) {
 	for name, c := range map[string]struct {
 		instructions, question, want string
 	}{
-		"Open WebUI's title": {"", openWebUI("Generate a concise, 3-5 word title with an emoji summarizing the chat history.", `{ "title": "your concise title here" }`), `{"title":"Bake bread at home"}`},
-		"Open WebUI's tags":  {"", openWebUI("Generate 1-3 broad tags categorizing the main themes.", `{ "tags": ["tag1", "tag2"] }`), `{"tags":["General","Bake","bread"]}`},
-		"its questions":      {"", openWebUI("Suggest 3-5 relevant follow-up questions.", `{ "follow_ups": ["Question 1?"] }`), `{"follow_ups":["Can you show that in a table?","Can you explain it with an example?","What should I read next?"]}`},
-		"its searches":       {"", openWebUI("Analyze the chat history to determine the necessity of generating search queries.", `{ "queries": ["query1"] }`), `{"queries":[]}`},
+		"Open WebUI's title": {"", openWebUI("Generate a concise, 3-5 word title with an emoji summarizing the chat history.", `{ "title": "your concise title here" }`), "Bake bread at home"},
 		"opencode":           {"You are a title generator. You output ONLY a thread title. Nothing else.", "Generate a title for this conversation:\nHow do I bake bread at home?", "Bake bread at home"},
 		"Claude Code":        {"Generate a concise, sentence-case title (3-7 words) that captures the main topic of this coding session. Return JSON with a single \"title\" field.", "fix the login button on mobile", "Fix the login button on mobile"},
 		"Zed":                {"", "Generate a concise 3-7 word title for this conversation, omitting punctuation. Go straight to the title.", "A Conversation"},
@@ -264,19 +254,16 @@ func TestSchemas(t *testing.T) {
 	for _, text := range []string{
 		`{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0,"maximum":150}},"required":["name","age"],"additionalProperties":false}`,
 		`{"type":"object","properties":{"a":{"enum":["x","y"]},"b":{"const":3},"c":{"type":["string","null"]},"d":{"type":"null"}},"required":["a","b","c","d"]}`,
-		`{"type":"object","properties":{"list":{"type":"array","minItems":3,"maxItems":3,"uniqueItems":true,"items":{"type":"string","minLength":3,"maxLength":12}}},"required":["list"]}`,
-		`{"type":"object","properties":{"ids":{"type":"array","minItems":3,"uniqueItems":true,"items":{"type":"integer","minimum":5,"maximum":9}},"one":{"type":"array","maxItems":1,"items":{"type":"boolean"}}},"required":["ids","one"]}`,
+		`{"type":"object","properties":{"list":{"type":"array","minItems":3,"maxItems":3,"uniqueItems":true,"items":{"type":"string"}}},"required":["list"]}`,
+		`{"type":"object","properties":{"ids":{"type":"array","minItems":3,"items":{"type":"integer","minimum":5,"maximum":9}},"one":{"type":"array","maxItems":1,"items":{"type":"boolean"}}},"required":["ids","one"]}`,
 		`{"type":"object","properties":{"on":{"type":"string","format":"date"},"at":{"type":"string","format":"date-time"},"mail":{"type":"string","format":"email"},"id":{"type":"string","format":"uuid"},"at2":{"type":"string","format":"time"},"url":{"type":"string","format":"uri"},"ip":{"type":"string","format":"ipv4"},"ip6":{"type":"string","format":"ipv6"},"h":{"type":"string","format":"hostname"},"for":{"type":"string","format":"duration"}},"required":["on","at","mail","id","at2","url"]}`,
 		`{"type":"object","properties":{"n":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1},"m":{"type":"integer","multipleOf":7,"minimum":10},"k":{"type":"integer","maximum":-5},"p":{"type":"number","minimum":0.25,"maximum":0.3}},"required":["n","m","k","p"]}`,
 		`{"type":"object","properties":{"tree":{"$ref":"#/$defs/node"}},"required":["tree"],"$defs":{"node":{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/node"}}},"required":["name","children"]}}}`,
 		`{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["next"]}`,
-		`{"type":"object","properties":{"v":{"anyOf":[{"type":"null"},{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}]},"w":{"oneOf":[{"type":"string","maxLength":2},{"type":"integer"}]}},"required":["v","w"]}`,
-		`{"allOf":[{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"integer"}},"required":["b"]}]}`,
+		`{"type":"object","properties":{"v":{"anyOf":[{"type":"null"},{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}]}},"required":["v"]}`,
 		`{"type":"object","properties":{"code":{"type":"string","pattern":"^[A-Z]{3}$"},"version":{"type":"string","pattern":"^\\d+\\.\\d+\\.\\d+$"}},"required":["code","version"]}`,
-		`{"type":"object","properties":{"x":{"type":"string","minLength":400}},"required":["x"]}`,
 		`{"type":"object","required":["answer"]}`,
 		`{"type":"array","items":{"type":"string"}}`,
-		`{"type":"object","properties":{"x":true},"required":["x"]}`,
 	} {
 		document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		must.OK(t, err)
@@ -356,16 +343,11 @@ func TestThoughts(t *testing.T) {
 
 // TestTopics: each text is an answer that some question gets.
 func TestTopics(t *testing.T) {
-	for _, topic := range append(topics, unknown) {
+	for _, topic := range append(topics, thanks, unknown) {
 		for _, v := range topic.variants {
 			if len(v.text) < 15 || strings.HasPrefix(v.text, "keys") || strings.Contains(v.text, "===") || strings.Count(v.text, "```")%2 != 0 {
 				t.Errorf("%s: %q", topic.name, v.text)
 			}
-		}
-	}
-	for _, row := range phrases {
-		if len(row) != len(phrases[0]) {
-			t.Errorf("%q", row)
 		}
 	}
 }

@@ -13,14 +13,11 @@ var (
 	asks      = regexp.MustCompile(`(?i)\b(?:what(?:'s| is|s| was)|(?:do you )?(?:know|remember|recall)|tell me) my ((?:[\pL]+ )?[\pL]+)`)
 	whoAmI    = regexp.MustCompile(`(?i)\bwho am i\b|how am i called`)
 	whatFirst = regexp.MustCompile(`(?i)what (did i|was the) .*\bfirst\b|what was my first`)
-	whatLast  = regexp.MustCompile(`(?i)what (did i|was the) .*\b(last|before|just)\b|what was my (last|previous)`)
-	howMany   = regexp.MustCompile(`(?i)how (many|often) .*(messages|questions|have i|did i)`)
 )
 
 // recollection answers what the conversation so far has the answer to.
-func recollection(q question) (string, bool) {
+func recollection(q question) string {
 	earlier := q.earlier()
-	quoted := func(text string) string { return plain(abridge(strings.TrimSpace(text), 200)) }
 	wanted := ""
 	if match := asks.FindStringSubmatch(q.text); match != nil {
 		wanted = strings.ToLower(match[1])
@@ -31,21 +28,17 @@ func recollection(q question) (string, bool) {
 	case wanted != "":
 		for _, text := range slices.Backward(earlier) {
 			if value := told(text, wanted); value != "" {
-				return fmt.Sprintf("Your %s is **%s**. You have told me so.", plain(wanted), plain(value)), true
+				return fmt.Sprintf("Your %s is **%s**. You have told me so.", plain(wanted), plain(value))
 			}
 		}
-		return fmt.Sprintf("You have not told me your %s yet. Say *\"my %[1]s is …\"*, and ask again.", plain(wanted)), true
+		return fmt.Sprintf("You have not told me your %s yet. Say *\"my %[1]s is …\"*, and ask again.", plain(wanted))
 	case len(earlier) > 0 && whatFirst.MatchString(q.text):
-		return "You began with:\n\n> " + quoted(earlier[0]), true
-	case len(earlier) > 0 && whatLast.MatchString(q.text):
-		return "The last thing before this one was:\n\n> " + quoted(earlier[len(earlier)-1]), true
-	case howMany.MatchString(q.text):
-		return fmt.Sprintf("This is message number **%d** of yours in this conversation.", len(earlier)+1), true
+		return "You began with:\n\n> " + plain(abridge(strings.TrimSpace(earlier[0]), 200))
 	}
 	if name := told(q.text, "name"); name != "" && len(q.text) < maxEnds && !strings.Contains(q.text, "?") {
-		return fmt.Sprintf("Nice to meet you, **%s**! Ask me later what your name is: I'll remember it for this conversation.", plain(name)), true
+		return fmt.Sprintf("Nice to meet you, **%s**! Ask me later what your name is: I'll remember it for this conversation.", plain(name))
 	}
-	return "", false
+	return ""
 }
 
 // told returns what a text says about something of the user's, such as the name.
@@ -71,9 +64,9 @@ func told(text, about string) string {
 var clockAsked = regexp.MustCompile(`\b(what (time|day|date|year)|today's date|current (time|date)|the time\b)`)
 
 // clock answers questions for the time.
-func clock(q question) (string, bool) {
+func clock(q question) string {
 	if !clockAsked.MatchString(q.short) || len(q.text) > maxEnds {
-		return "", false
+		return ""
 	}
-	return time.Now().Format("It is **15:04** on *Monday, 2 January 2006*, where this server runs."), true
+	return time.Now().Format("It is **15:04** on *Monday, 2 January 2006*, where this server runs.")
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/gif" // the formats of pictures that the model looks at
+	_ "image/gif" // the formats of pictures that the model knows
 	_ "image/jpeg"
 	"image/png"
 	"math"
@@ -52,13 +52,13 @@ var (
 )
 
 // pictureCall makes the picture that the gateway asks for, with Codex's own tool.
-func pictureCall(q question) (outputs []scriptedmodel.Output, ok bool) {
+func pictureCall(q question) []scriptedmodel.Output {
 	told := strings.Join(append(q.req.Said("developer"), q.req.Instructions), "\n")
 	if !strings.Contains(told, pictureAsked) {
-		return nil, false
+		return nil
 	}
 	if len(q.req.ToolResults()) > 0 {
-		return say("The picture is made."), true
+		return []scriptedmodel.Output{scriptedmodel.Say("The picture is made.")}
 	}
 	arguments := map[string]any{"prompt": q.req.UserText()}
 	if match := transparent.FindStringSubmatch(told); match != nil {
@@ -67,57 +67,20 @@ func pictureCall(q question) (outputs []scriptedmodel.Output, ok bool) {
 	if match := ofPictures.FindStringSubmatch(told); match != nil {
 		arguments["num_last_images_to_include"] = json.Number(match[1])
 	}
-	return []scriptedmodel.Output{scriptedmodel.Call{Namespace: "image_gen", Name: "imagegen", Arguments: encoded(arguments)}}, true
+	return []scriptedmodel.Output{scriptedmodel.Call{Namespace: "image_gen", Name: "imagegen", Arguments: encoded(arguments)}}
 }
 
-// maxPixels bounds the pictures that are looked at.
-const maxPixels = 16 << 20
-
 // aboutPicture describes the last picture of the user's last message, if it has one.
-func aboutPicture(q question) (string, bool) {
+func aboutPicture(q question) string {
 	url := q.req.Picture()
 	if url == "" {
-		return "", false
+		return ""
 	}
 	_, data, _ := strings.Cut(url, ";base64,")
 	raw, _ := base64.StdEncoding.DecodeString(data) // empty: no picture
 	config, format, err := image.DecodeConfig(bytes.NewReader(raw))
-	if err != nil || config.Width*config.Height > maxPixels {
-		return "I have got your picture, but I can look at small PNG, JPEG and GIF files only.", true
-	}
-	picture, _, err := image.Decode(bytes.NewReader(raw))
 	if err != nil {
-		return "I have got your picture, but the file is damaged.", true
+		return "I have got your picture, but I can look at PNG, JPEG and GIF files only."
 	}
-	return fmt.Sprintf("I see a picture, a **%s** of %d × %d pixels. It is mostly **%s**.", strings.ToUpper(format), config.Width, config.Height, colorOf(picture)), true
-}
-
-// colorOf names the color that is nearest to the mean of a picture.
-func colorOf(picture image.Image) string {
-	var mean [3]float64
-	bounds, count := picture.Bounds(), 0.0
-	step := max(1, bounds.Dx()/64, bounds.Dy()/64)
-	for y := bounds.Min.Y; y < bounds.Max.Y; y += step {
-		for x := bounds.Min.X; x < bounds.Max.X; x += step {
-			r, g, b, _ := picture.At(x, y).RGBA()
-			for i, part := range []uint32{r, g, b} {
-				mean[i] += float64(part >> 8)
-			}
-			count++
-		}
-	}
-	nearest, name := math.Inf(1), ""
-	for _, known := range []struct {
-		name    string
-		r, g, b float64
-	}{
-		{"black", 0, 0, 0}, {"white", 255, 255, 255}, {"grey", 128, 128, 128}, {"red", 200, 40, 40}, {"green", 50, 160, 60}, {"blue", 40, 80, 200},
-		{"yellow", 240, 220, 60}, {"orange", 240, 150, 50}, {"brown", 120, 80, 50}, {"purple", 130, 60, 160}, {"pink", 240, 160, 190}, {"turquoise", 60, 190, 190},
-	} {
-		distance := math.Hypot(math.Hypot(mean[0]/count-known.r, mean[1]/count-known.g), mean[2]/count-known.b)
-		if distance < nearest {
-			nearest, name = distance, known.name
-		}
-	}
-	return name
+	return fmt.Sprintf("I see a picture, a **%s** of %d × %d pixels.", strings.ToUpper(format), config.Width, config.Height)
 }

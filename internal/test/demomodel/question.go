@@ -15,12 +15,12 @@ type question struct {
 	req   scriptedmodel.Request
 	text  string // what the user says, without what clients put before it
 	short string // its beginning and its end, if it is long, in lower case
+
+	signIn func() string
 }
 
 // maxEnds bounds the beginning, and the end, of a text in which the rules look for words, in bytes.
 const maxEnds = 500
-
-var needsThought = regexp.MustCompile(`\b(why|how|explain|code|program|formula|plan|compare|essay|think|\d+ ?[-+*/×÷^] ?\d+)\b`)
 
 func newQuestion(req scriptedmodel.Request, text string) question {
 	text = strings.TrimSpace(scriptedmodel.WithoutReminders(text))
@@ -59,6 +59,9 @@ func ends(text string) string {
 	}
 	return strings.ToValidUTF8(text[:maxEnds]+"\n"+text[len(text)-maxEnds:], "")
 }
+
+// begin returns the beginning of the question.
+func (q question) begin() string { return strings.ToValidUTF8(q.text[:min(len(q.text), maxEnds)], "") }
 
 // instructions returns the beginnings of what the client has told the model, besides its questions.
 func (q question) instructions() string {

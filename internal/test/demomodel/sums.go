@@ -1,8 +1,10 @@
 package demomodel
 
 import (
-	"errors"
 	"fmt"
+	"go/constant"
+	"go/token"
+	"go/types"
 	"math"
 	"regexp"
 	"strconv"
@@ -11,8 +13,9 @@ import (
 
 var (
 	percent    = regexp.MustCompile(`(\d+(?:\.\d+)?) ?(?:%|percent) of (\d+(?:\.\d+)?)`)
-	squareRoot = regexp.MustCompile(`square root of (\d+(?:\.\d+)?)`)
 	expression = regexp.MustCompile(`[-(]*\d[\d.\s()]*(?:[-+*/^][-\s(]*\d[\d.\s()]*)+`)
+	powers     = regexp.MustCompile(`\d+(?:\.\d+)? ?\^ ?-?\d+(?:\.\d+)?`)
+	numberIn   = regexp.MustCompile(`\d+(?:\.\d+)?(?:e[-+]?\d+)?`)
 	dates      = regexp.MustCompile(`\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{2,4}`)
 	operators  = strings.NewReplacer("×", "*", "·", "*", "÷", "/", "−", "-", "**", "^", ",", "",
 		" plus ", " + ", " minus ", " - ", " times ", " * ", " multiplied by ", " * ", " divided by ", " / ", " to the power of ", " ^ ")
@@ -21,37 +24,31 @@ var (
 )
 
 // sum answers a question with a small sum.
-func sum(q question) (string, bool) {
+func sum(q question) string {
 	if len(q.text) > maxEnds {
-		return "", false
+		return ""
 	}
 	text := dates.ReplaceAllString(operators.Replace(q.short), "")
 	if match := percent.FindStringSubmatch(text); match != nil {
-		return fmt.Sprintf("%s %% of %s is **%s**.", match[1], match[2], number(float(match[1])*float(match[2])/100)), true
+		return fmt.Sprintf("%s %% of %s is **%s**.", match[1], match[2], number(float(match[1])*float(match[2])/100))
 	}
-	if match := squareRoot.FindStringSubmatch(text); match != nil {
-		return fmt.Sprintf("√%s = **%s**", match[1], number(math.Sqrt(float(match[1])))), true
-	}
-	found := strings.TrimSpace(expression.FindString(text))
+	found := strings.Join(strings.Fields(expression.FindString(text)), " ")
 	if found == "" {
-		return "", false
+		return ""
 	}
-	p := parser{rest: found}
-	value, err := p.sum()
-	if err == nil && strings.TrimSpace(p.rest) != "" {
-		err = errors.New("the parentheses do not match")
+	value := compute(found)
+	if math.IsInf(value, 0) || math.IsNaN(value) {
+		return fmt.Sprintf("`%s` has no result: something is divided by zero, too large, or more than I can read.", found)
 	}
-	switch {
-	case err != nil:
-		return fmt.Sprintf("I tried to work out `%s`, but %v.", found, err), true
-	case math.IsInf(value, 0) || math.IsNaN(value):
-		return fmt.Sprintf("`%s` has no result: something is divided by zero, or too large.", found), true
-	}
-	return fmt.Sprintf("%s = **%s**", signs.Replace(strings.Join(strings.Fields(found), " ")), signs.Replace(number(value))), true
+	return fmt.Sprintf("%s = **%s**", signs.Replace(found), signs.Replace(number(value)))
 }
 
+// float returns a number, or NaN.
 func float(text string) float64 {
-	value, _ := strconv.ParseFloat(text, 64) // the pattern has matched a number
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return math.NaN()
+	}
 	return value
 }
 
@@ -60,88 +57,20 @@ func number(value float64) string {
 	return strconv.FormatFloat(value, 'g', 12, 64)
 }
 
-// parser computes an expression by recursive descent.
-type parser struct {
-	rest  string
-	depth int
-}
-
-// maxDepth bounds the parentheses and signs within each other.
-const maxDepth = 50
-
-// next takes one of these signs, or returns 0.
-func (p *parser) next(signs string) byte {
-	p.rest = strings.TrimLeft(p.rest, " \n\t")
-	if p.rest == "" || !strings.Contains(signs, p.rest[:1]) {
-		return 0
+// compute returns the value of an expression, or NaN.
+func compute(expression string) float64 {
+	expression = powers.ReplaceAllStringFunc(expression, func(power string) string {
+		base, exponent, _ := strings.Cut(power, "^")
+		return strconv.FormatFloat(math.Pow(float(strings.TrimSpace(base)), float(strings.TrimSpace(exponent))), 'g', -1, 64)
+	})
+	// With numbers that are not whole, it is an expression of Go.
+	expression = numberIn.ReplaceAllStringFunc(expression, func(text string) string {
+		return "float64(" + strconv.FormatFloat(float(text), 'g', -1, 64) + ")"
+	})
+	found, err := types.Eval(token.NewFileSet(), nil, token.NoPos, expression)
+	if err != nil || found.Value == nil {
+		return math.NaN()
 	}
-	sign := p.rest[0]
-	p.rest = p.rest[1:]
-	return sign
-}
-
-func (p *parser) sum() (float64, error) {
-	value, err := p.product()
-	for err == nil {
-		sign, other := p.next("+-"), 0.0
-		if sign == 0 {
-			break
-		}
-		if other, err = p.product(); sign == '-' {
-			other = -other
-		}
-		value += other
-	}
-	return value, err
-}
-
-func (p *parser) product() (float64, error) {
-	value, err := p.power()
-	for err == nil {
-		sign, other := p.next("*/"), 0.0
-		if sign == 0 {
-			break
-		}
-		if other, err = p.power(); sign == '/' {
-			other = 1 / other
-		}
-		value *= other
-	}
-	return value, err
-}
-
-func (p *parser) power() (float64, error) {
-	if p.depth++; p.depth > maxDepth {
-		return 0, errors.New("it is too deep")
-	}
-	defer func() { p.depth-- }()
-	if p.next("-") != 0 {
-		value, err := p.power()
-		return -value, err
-	}
-	value, err := p.operand()
-	if err == nil && p.next("^") != 0 {
-		var exponent float64
-		exponent, err = p.power()
-		value = math.Pow(value, exponent)
-	}
-	return value, err
-}
-
-func (p *parser) operand() (float64, error) {
-	if p.next("(") != 0 {
-		value, err := p.sum()
-		if err == nil && p.next(")") == 0 {
-			err = errors.New("a parenthesis is not closed")
-		}
-		return value, err
-	}
-	p.rest = strings.TrimLeft(p.rest, " \n\t")
-	end := strings.IndexFunc(p.rest+" ", func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
-	value, err := strconv.ParseFloat(p.rest[:end], 64)
-	if err != nil {
-		return 0, errors.New("a number is missing, or is none")
-	}
-	p.rest = p.rest[end:]
-	return value, nil
+	value, _ := constant.Float64Val(found.Value)
+	return value
 }

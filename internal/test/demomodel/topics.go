@@ -38,11 +38,22 @@ var topics = []*topic{
 	load("explain", `\b(explain|why|how does|how do|how is|what is|what's|what are|describe)\b`),
 	load("code", `\b(code|function|program|snippet|class|golang|python|javascript|typescript|rust|sql|html|css|bash|shell|regex|caddyfile)\b|\bin (go|js|c|java|ruby|php)\b|c\+\+|\bjava\b`),
 	load("list", `\b(list|bullets?|steps|checklist|ideas|tips|to-?do|top \d+|recipe)\b`),
-	load("thanks", `\b(thanks|thank you|thx|cheers|merci|danke|gracias)\b`),
 	load("greeting", `^(hello|hi|hey|hallo|hola|bonjour|salut|ciao|olá|servus|moin|good (morning|evening|day)|test|ping|yo)\b|^(привет|你好|您好|こんにちは|안녕|مرحبا|नमस्ते|שלום)`),
 }
 
-var unknown = load("unknown", "")
+var (
+	thanks  = load("thanks", `\b(thanks|thank you|thx|cheers|merci|danke|gracias)\b`)
+	unknown = load("unknown", "")
+)
+
+// answer answers a question of the topic.
+func (t *topic) answer(q question) string {
+	if !t.asked.MatchString(q.short) {
+		return ""
+	}
+	text, _ := t.pick(q)
+	return text
+}
 
 // load reads the variants of a topic. A line "keys:" before one has its keys.
 func load(name, asked string) *topic {
@@ -110,7 +121,7 @@ func (t *topic) pick(q question) (text string, named bool) {
 // another matches a wish for more of the same.
 var another = regexp.MustCompile(`^(and )?(please )?(another|one more|more|again|next|continue|go on)\b.{0,20}$`)
 
-// topical returns the answer to what no other rule answers.
+// topical answers with a text that is prepared about the topic.
 func topical(q question) string {
 	if earlier := q.earlier(); len(earlier) > 0 && another.MatchString(q.short) {
 		for _, text := range slices.Backward(earlier) {
@@ -124,30 +135,22 @@ func topical(q question) string {
 		if !t.asked.MatchString(q.short) {
 			continue
 		}
-		text, named := t.pick(q)
-		switch {
-		case t.name == "explain" && !named: // it has no answer that fits any question
-			continue
-		case t.name == "thanks":
+		if text, named := t.pick(q); named || t.name != "explain" { // which has no answer that fits any question
 			return text
-		case t.name == "book":
-			return text + " *(the demo model's choice)*"
 		}
-		return text + footnote
 	}
-	text, _ := unknown.pick(q)
-	return text
+	return ""
 }
 
 // aboutNothing answers a question without a word.
-func aboutNothing(q question) (string, bool) {
+func aboutNothing(q question) string {
 	switch {
 	case q.text == "":
-		return "There was no text to answer. Ask me something, such as *\"a table of planets\"*.", true
+		return "There was no text to answer. Ask me something, such as *\"a table of planets\"*."
 	case q.topic() == "":
-		return fmt.Sprintf("%s to you, too! In words I can do more: try *\"a joke\"*, or *\"some Go code\"*.", plain(abridge(q.text, 20))), true
+		return fmt.Sprintf("%s to you, too! In words I can do more: try *\"a joke\"*, or *\"some Go code\"*.", plain(abridge(q.text, 20)))
 	}
-	return "", false
+	return ""
 }
 
 // plain returns a text in which nothing is Markdown or HTML.

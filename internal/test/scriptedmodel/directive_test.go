@@ -118,7 +118,7 @@ func FuzzPrompt(f *testing.F) {
 		if len(prompt) > 1<<16 {
 			return
 		}
-		script := s.script(decoded(t, body(prompt, object{"tools": demoTools})))
+		script := s.script(decoded(t, body(prompt, nil)))
 		if script.Chunk == 0 || script.End == nil && script.Output == nil && !strings.ContainsAny(prompt, "=:") {
 			t.Errorf("%q: %+v", prompt, script)
 		}

@@ -18,8 +18,7 @@
 //  3. facts, if the user's last message has a line RECALL;
 //  4. directives in the user's last message;
 //  5. a quotation of tool results: "The tool said: …";
-//  6. [Options].Answer, or else an echo: it calls an offered tool if it is asked to, or repeats
-//     the question and says what it is; on "help" it names the directives.
+//  6. [Options].Answer, or else a quotation of the question.
 //
 // # Directives
 //

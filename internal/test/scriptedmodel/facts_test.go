@@ -20,7 +20,7 @@ func TestFacts(t *testing.T) {
 		return s.prompt("", object{"input": append(history, message("user", text))}).text
 	}
 	for asked, want := range map[string]string{
-		"RECALL one": "11", "Hello.\n RECALL tool-3": "three", "RECALL four": "unknown four", "RECALL one two": "You said: “RECALL one two”. A real model would",
+		"RECALL one": "11", "Hello.\n RECALL tool-3": "three", "RECALL four": "unknown four", "RECALL one two": "You said: “RECALL one two”",
 		"RECALL ALL": "one = 11\nrule = strict\ntool-3 = three\ntwo = 2",
 		"<system-reminder>RECALL four</system-reminder>\nRECALL two":                             "2",
 		"<system-reminder>Be brief.</system-reminder>\nsay:A; reason:B":                          "A",

@@ -2,7 +2,7 @@ package scriptedmodel
 
 // HelpText is the answer to "help": six lines, which name all directives. What
 // they do in full is in the comment of the package.
-const HelpText = "**I am the built-in demo model**, not a real one. For that run `codex login` on the server.\n" +
+const HelpText = "**I am the built-in demo model**, not a real one. For that, write *log in*.\n" +
 	"- Offer a tool and say *use the tool*: I call it, and quote its result.\n" +
 	"- Write an answer: `say:TEXT`, `verbatim:TEXT`, `reason:TEXT`, `tool:N NAME JSON`, `usetool:N NAME JSON`, and `then` for what follows the results.\n" +
 	"- Let it fail: `http:STATUS`, `limit:SECONDS`, `fail:CODE`, `incomplete:REASON`, `cutoff`, `hang`.\n" +

@@ -26,7 +26,7 @@ const (
 type Options struct {
 	// Delay is the pause before each delta but the first, of scripts without one.
 	Delay time.Duration
-	// Answer answers a question without directives, which may follow settings. Nil: it is repeated.
+	// Answer answers a question without directives, which may follow settings. Nil: it is quoted.
 	Answer func(req Request, question string) Script
 	// AnswersInvalid makes a prompt with invalid directives a question, instead of refusing it.
 	AnswersInvalid bool
@@ -54,7 +54,7 @@ type scriptFunc struct {
 // New returns a Server. Close it to end its streams.
 func New(opts Options) *Server {
 	if opts.Answer == nil {
-		opts.Answer = func(req Request, question string) Script { return Script{Output: []Output{demo(req, question)}} }
+		opts.Answer = echo
 	}
 	s := &Server{opts: opts, log: &recorder{limit: keptRequests, changed: make(chan struct{})}}
 	s.counter.seed = maphash.MakeSeed()

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/browser"
+	"github.com/caddy-codex/caddy-codex/internal/test/demomodel"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
@@ -188,19 +189,22 @@ func testPageAnswers(t *testing.T, s *e2e.Site) {
 // testPageIdeas checks what the empty page suggests, each with one click: the demo model
 // answers, calls the tool with its arguments and quotes the result, and gives two choices.
 func testPageIdeas(t *testing.T, s *e2e.Site) {
+	t.Cleanup(s.Model.On(func(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return demomodel.Model{}.Answer(req, req.UserText()), true
+	}))
 	tab := openPage(t, s, desktop)
 	suggest := func(number int) {
 		tab.Click(fmt.Sprintf(".ideas li:nth-child(%d) button", number))
 		tab.WaitFor(idle + ` && document.querySelector('.assistant .meta').textContent`)
 	}
 	suggest(1)
-	tab.WaitText(".assistant .said", "You said")
+	tab.WaitText(".assistant .said", "demo model")
 	tab.Click("#clear")
 	suggest(2)
 	tab.WaitText(".call .args", `"city": "Oslo"`)
 	tab.Fill(".call textarea", "rain")
 	tab.Click(".send-results")
-	tab.WaitText("#log .assistant:last-child .said", "The tool said: rain")
+	tab.WaitText("#log .assistant:last-child .said", "says: rain")
 	tab.WaitFor(idle)
 	tab.Click("#clear")
 	suggest(3)

@@ -2,7 +2,6 @@ package demomodel
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,17 +37,17 @@ func (q question) forcing() (name string, anyTool bool) {
 	return "", required || slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, forcedAny) })
 }
 
-func (q question) forced() bool {
-	name, anyTool := q.forcing()
-	return name != "" || anyTool
+// forcedCalls are the calls that the request forces.
+func forcedCalls(q question) []scriptedmodel.Output {
+	if name, anyTool := q.forcing(); name != "" || anyTool {
+		return askedCalls(q)
+	}
+	return nil
 }
 
-// wantedCalls returns the calls that the request forces, or that the question asks for.
-func wantedCalls(q question) []scriptedmodel.Output {
+// askedCalls are the calls that the request forces, or that the question asks for.
+func askedCalls(q question) []scriptedmodel.Output {
 	tools := q.req.ClientTools()
-	if len(tools) == 0 {
-		return nil
-	}
 	forced, anyTool := q.forcing()
 	var wanted []scriptedmodel.Tool
 	for _, t := range tools {
@@ -56,7 +55,7 @@ func wantedCalls(q question) []scriptedmodel.Output {
 			wanted = append(wanted, t)
 		}
 	}
-	if len(wanted) == 0 && (anyTool || len(q.text) <= 2*maxEnds && asksForTool.MatchString(q.short)) {
+	if len(wanted) == 0 && len(tools) > 0 && (anyTool || len(q.text) <= 2*maxEnds && asksForTool.MatchString(q.short)) {
 		wanted = tools[:1]
 	}
 	var calls []scriptedmodel.Output
@@ -95,10 +94,8 @@ func (q question) names(tool string, tools int) bool {
 	lower := strings.ToLower(tool)
 	words := strings.ToLower(camel.ReplaceAllString(tool, "$1 $2"))
 	parts := strings.FieldsFunc(words, func(r rune) bool { return r == '_' || r == '-' || r == ' ' || r == '.' })
-	if len(parts) > 1 && wordStart(q.short, lower) || strings.Contains(q.short, "`"+lower+"`") {
-		return true
-	}
-	if regexp.MustCompile(`\b(?:use|call|try|run|invoke|with)(?: the| my)? (?:tool )?` + regexp.QuoteMeta(lower) + `\b`).MatchString(q.short) {
+	if len(parts) > 1 && wordStart(q.short, lower) ||
+		regexp.MustCompile("\\b(?:use|call|try|run|invoke|with)(?: the| my)? (?:tool )?`?"+regexp.QuoteMeta(lower)+`\b`).MatchString(q.short) {
 		return true
 	}
 	return tools <= fewTools && slices.ContainsFunc(parts, func(part string) bool {
@@ -121,86 +118,4 @@ func (q question) subjects(t scriptedmodel.Tool) []string {
 		return names
 	}
 	return []string{strings.Join(names[:min(len(names), 1)], "")}
-}
-
-// maxQuoted bounds what is quoted of a result, in runes.
-const maxQuoted = 600
-
-// aboutResults says what the tools have answered.
-func aboutResults(q question, results []scriptedmodel.Item) string {
-	calls := make(map[string]scriptedmodel.Item)
-	for _, it := range q.req.Input {
-		if it.Type == "function_call" {
-			calls[it.CallID] = it
-		}
-	}
-	if len(results) == 1 {
-		return aboutResult(calls[results[0].CallID], results[0].Output.String()) + footnote
-	}
-	answer := fmt.Sprintf("I have asked %d times:\n", len(results))
-	for _, r := range results {
-		answer += "\n- " + strings.ReplaceAll(aboutResult(calls[r.CallID], r.Output.String()), "\n", "\n  ")
-	}
-	return answer + footnote
-}
-
-var failed = regexp.MustCompile(`(?i)^\W*(error|failed|exception|traceback)|"error"\s*:`)
-
-// aboutResult says what one tool has answered.
-func aboutResult(call scriptedmodel.Item, result string) string {
-	name := "The tool"
-	if call.Name != "" {
-		name = "`" + call.Name + "`"
-	}
-	if about := mainArgument(call.Arguments); about != "" {
-		name += " for **" + plain(abridge(about, 60)) + "**"
-	}
-	result = strings.TrimSpace(result)
-	var object map[string]any
-	switch {
-	case result == "":
-		return name + " has run, and had nothing to say."
-	case failed.MatchString(result):
-		return name + " has failed: " + plain(abridge(strings.Join(strings.Fields(ends(result)), " "), 200)) + ". I would correct the arguments, and try again."
-	case json.Unmarshal([]byte(result), &object) == nil && len(object) > 0:
-		return name + " knows this:\n\n" + memberTable(object)
-	case strings.Contains(result, "\n"):
-		return fmt.Sprintf("%s answers with %d lines:\n\n```text\n%s\n```", name, strings.Count(result, "\n")+1, strings.ReplaceAll(abridge(result, maxQuoted), "```", "'''"))
-	}
-	return name + " says: " + plain(abridge(result, maxQuoted))
-}
-
-// mainArgument returns the only text among the arguments of a call.
-func mainArgument(arguments string) (text string) {
-	var members map[string]any
-	_ = json.Unmarshal([]byte(arguments), &members) // none
-	for _, value := range members {
-		if s, ok := value.(string); ok {
-			if text != "" {
-				return ""
-			}
-			text = s
-		}
-	}
-	return text
-}
-
-// memberTable shows an object's members.
-func memberTable(object map[string]any) string {
-	const shown = 12
-	names := make([]string, 0, len(object))
-	for name := range object {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	table := "| | |\n| --- | --- |"
-	for _, name := range names[:min(len(names), shown)] {
-		value, isText := object[name].(string)
-		if !isText {
-			encoded, _ := json.Marshal(object[name]) // was decoded from JSON
-			value = string(encoded)
-		}
-		table += fmt.Sprintf("\n| **%s** | %s |", plain(abridge(name, 60)), plain(abridge(strings.Join(strings.Fields(value), " "), 120)))
-	}
-	return table
 }
