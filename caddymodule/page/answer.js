@@ -49,6 +49,7 @@ export class Answer {
     this.wait.hidden = true;
     this.add({ choices: [{ index: 0, message }] });
     this.endChoices();
+    this.meta.textContent = message.meta ?? '';
     return this.choices[0];
   }
 

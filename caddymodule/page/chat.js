@@ -4,9 +4,9 @@ import { ApiError, call, events } from './api.js';
 import { Answer } from './answer.js';
 import { announce, byId, el, focusPrompt, follow, handy, passFocus, problem } from './dom.js';
 import { addEvent, clearEvents } from './events.js';
-import { keep } from './history.js';
+import { keep, kept } from './history.js';
 import { clearImages, setImages } from './images.js';
-import { takeBack } from './options.js';
+import { lendAll, options, takeBack } from './options.js';
 import { buildRequest, userMessage } from './request.js';
 import * as versions from './versions.js';
 
@@ -17,6 +17,7 @@ const newId = () => crypto.randomUUID?.() ?? String(Math.random());
 let chat = { id: newId(), messages: [], versions: {} }; // its messages as the API takes them
 let begun = false; // whether the browser was to keep the chat
 let running = null; // the request that runs: { controller, answer }
+let editing = null; // the message that is in the composer again: { place, element, button }
 let answerCalls = null; // sends the results of the calls that wait for them; null: none wait
 let listeners = { unauthorized() {}, changed() {} };
 let lastRequest = null;
@@ -29,7 +30,7 @@ export function onChat(all) {
 // else the last one.
 export function shownRequest() {
   const draft = userMessage();
-  if (draft) return buildRequest([...chat.messages, draft]);
+  if (draft) return buildRequest([...chat.messages.slice(0, editing?.place), draft]);
   const asked = chat.messages.findLastIndex(({ role }) => role !== 'assistant') + 1;
   return lastRequest ?? buildRequest(asked > 0 ? chat.messages.slice(0, asked) : [{ role: 'user', content: 'hello' }]);
 }
@@ -43,13 +44,18 @@ export const chatId = () => (begun ? chat.id : '');
 export function send() {
   const message = userMessage();
   if (running || !message) return;
-  problem('composer-problem', answerCalls && 'Answer the calls first, or begin a new chat.');
-  if (answerCalls) {
+  const blocked = answerCalls && !editing;
+  problem('composer-problem', blocked && 'Answer the calls first, or begin a new chat.');
+  if (blocked) {
     byId('log').querySelector('.call textarea:not([readonly])')?.focus();
     return;
   }
-  const request = buildRequest([...chat.messages, message]);
+  const request = buildRequest([...chat.messages.slice(0, editing?.place), message]);
   if (!request) return listeners.wrong?.();
+  if (editing) {
+    versions.begin(chat, editing.place);
+    undraw(editing.element);
+  }
   showUser(message, chat.messages.length);
   byId('prompt').value = '';
   clearImages();
@@ -58,8 +64,22 @@ export function send() {
   ask(request);
 }
 
+// stop ends the answer or the edit.
 export function stop() {
-  running?.controller.abort();
+  if (running) return running.controller.abort();
+  endEdit();
+  update();
+}
+
+// leave ends the answer. What has arrived of it stays in the chat.
+export function leave() {
+  if (!running) return;
+  const { controller, answer } = running;
+  running = null;
+  controller.abort();
+  answer.end('stopped');
+  conclude(answer, 'stopped');
+  save();
 }
 
 // clear begins an empty chat.
@@ -85,17 +105,13 @@ export function disown() {
   update();
 }
 
-// begin replaces the chat by another. What has arrived of an answer stays in the old one.
+// begin replaces the chat by another.
 function begin(next) {
-  if (running) {
-    const { controller, answer } = running;
-    running = null;
-    controller.abort();
-    conclude(answer, 'stopped');
-    save();
-  }
+  leave();
+  endEdit();
   takeBack();
-  chat = structuredClone({ id: next.id, messages: next.messages, versions: next.versions ?? {} });
+  lendAll(next.options);
+  chat = structuredClone({ id: next.id, at: next.at, messages: next.messages, versions: next.versions ?? {} });
   begun = true;
   answerCalls = null;
   byId('log').replaceChildren(byId('log').firstElementChild);
@@ -134,6 +150,7 @@ function showUnanswered() {
 
 // undraw removes an element and all after it.
 function undraw(element) {
+  endEdit();
   while (element.nextSibling) element.nextSibling.remove();
   element.remove();
   answerCalls = null;
@@ -147,17 +164,30 @@ function settle() {
   byId('empty').hidden = chat.messages.length > 0;
 }
 
-// edit takes a message of the person back into the composer.
-function edit(message, place, element) {
+// edit takes a message of the person back into the composer, or leaves it as it was if it is there. What
+// follows the message becomes another version when the new one is sent.
+function edit(message, place, element, button) {
   if (running) return;
-  versions.cut(chat, place);
-  delete chat.versions[place];
-  undraw(element);
-  const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
+  const again = editing?.element === element;
+  endEdit();
+  if (again) return update();
+  editing = { place, element, button };
+  element.classList.add('edited');
+  button.textContent = 'Leave as it was';
+  const parts = partsOf(message);
   byId('prompt').value = parts.filter(({ type }) => type === 'text').map(({ text }) => text).join('\n');
   setImages(parts.filter(({ type }) => type === 'image_url').map((part) => part.image_url.url));
   update();
   byId('prompt').focus();
+}
+
+function endEdit() {
+  if (!editing) return;
+  editing.element.classList.remove('edited');
+  editing.button.textContent = 'Edit';
+  editing = null;
+  byId('prompt').value = '';
+  clearImages();
 }
 
 // offerAgain lets the person have an answer made again, and choose between its versions.
@@ -188,22 +218,23 @@ function offerVersions(acts, place, element) {
     save();
     update();
     const shown = chat.versions[place];
-    announce(`Answer ${shown.at + 1} of ${shown.all.length}.`);
+    announce(`Version ${shown.at + 1} of ${shown.all.length}.`);
     if (!answerCalls) focusPrompt();
   };
-  acts.append(el('span', { class: 'versions' }, button(-1, '‹', 'Previous answer'), el('span', {}, `${at + 1}/${all.length}`), button(1, '›', 'Next answer')));
+  acts.append(el('span', { class: 'versions' }, button(-1, '‹', 'Previous version'), el('span', {}, `${at + 1}/${all.length}`), button(1, '›', 'Next version')));
 }
+
+const partsOf = ({ content }) => (typeof content === 'string' ? [{ type: 'text', text: content }] : content);
 
 function showUser(message, place) {
   byId('empty').hidden = true;
-  const change = el('button', { type: 'button', class: 'link', click: () => edit(message, place, element) }, 'Edit');
-  const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
+  const change = el('button', { type: 'button', class: 'link', click: () => edit(message, place, element, change) }, 'Edit');
   const acts = el('p', { class: 'acts' }, change);
   const element = el(
     'article',
     { class: 'message user', 'aria-label': 'You' },
     el('h3', { class: 'who' }, 'You'),
-    ...parts.map((part) => (part.type === 'text' ? el('div', { class: 'text' }, part.text) : el('img', { src: part.image_url.url, alt: 'Image of the message' }))),
+    ...partsOf(message).map((part) => (part.type === 'text' ? el('div', { class: 'text' }, part.text) : el('img', { src: part.image_url.url, alt: 'Image of the message' }))),
     acts,
   );
   offerVersions(acts, place, element);
@@ -246,14 +277,19 @@ async function ask(request) {
   update();
 }
 
-// save lets the browser keep the chat.
+// save lets the browser keep the chat. Where another tab has changed it, it becomes another chat.
 function save() {
-  const [part] = [chat.messages[0]?.content].flat();
-  if (!part) return;
-  const title = (part.text ?? (typeof part === 'string' ? part : 'Image')).slice(0, 80);
+  if (chat.messages.length === 0) return;
+  const title = (partsOf(chat.messages[0])[0].text ?? 'Image').slice(0, 80);
   begun = true;
-  const fits = keep({ ...chat, title, at: Date.now() });
-  if (!fits) problem('composer-problem', 'The browser has no room to keep this chat: what is new in it is gone when you leave it.');
+  const other = kept().find(({ id }) => id === chat.id);
+  if (other && other.at !== chat.at) {
+    chat.id = newId();
+    problem('composer-problem', 'Another tab has changed this chat, so it goes on here as a chat of its own.');
+  }
+  const at = Date.now();
+  if (keep({ ...chat, title, at, options: options() })) chat.at = at;
+  else problem('composer-problem', 'The browser has no room to keep this chat: what is new in it is gone when you leave it.');
 }
 
 // receive feeds the answer with what arrives.
@@ -279,13 +315,16 @@ async function receive({ body, headers }, answer, signal) {
 // conclude makes the answer a part of the conversation.
 function conclude(answer, note) {
   if (note === 'failed' || answer.empty) return;
+  const meta = answer.meta.textContent;
   if (note === 'stopped') {
     announce('Stopped.');
-    if (answer.choices[0].text) chat.messages.push({ role: 'assistant', content: answer.choices[0].text });
+    if (answer.choices[0].text) chat.messages.push({ role: 'assistant', content: answer.choices[0].text, meta });
     return;
   }
   announce('The answer is complete.');
-  const place = chat.messages.push(answer.choices[0].message()) - 1;
+  const [first, ...others] = answer.choices.map((choice) => ({ ...choice.message(), meta }));
+  const place = chat.messages.push(first) - 1;
+  if (others.length > 0) versions.add(chat, place, others.map((message) => ({ messages: [message], versions: {} })));
   if (answer.several) offerChoices(answer, place);
   offerCalls(answer.choices[0]);
 }
@@ -295,9 +334,11 @@ function offerChoices(answer, place) {
   const buttons = answer.choices.map((choice, i) =>
     el('button', { type: 'button', class: 'quiet', 'aria-pressed': i === 0 ? 'true' : 'false', click: () => choose(i) }, 'Continue with this'),
   );
+  let shown = 0;
   const choose = (chosen) => {
     if (running || chat.messages.length !== place + 1) return; // the conversation has gone on
-    chat.messages[place] = answer.choices[chosen].message();
+    versions.choose(chat, place, chosen - shown);
+    shown = chosen;
     save();
     for (const [i, button] of buttons.entries()) button.setAttribute('aria-pressed', i === chosen ? 'true' : 'false');
     byId('log').querySelector('.send-results')?.remove();
@@ -364,7 +405,7 @@ function update() {
   passFocus(byId(running ? 'send' : 'stop'));
   byId('send').hidden = running !== null;
   byId('stop').hidden = running === null;
-  byId('composer-hint').textContent = running ? 'Esc stops' : 'Enter sends, Shift+Enter breaks the line';
+  byId('composer-hint').textContent = running ? 'Esc stops' : editing ? 'Esc leaves the message as it was' : 'Enter sends, Shift+Enter breaks the line';
   byId('clear').disabled = chat.messages.length === 0 && !running;
   listeners.changed();
 }

@@ -87,6 +87,7 @@ export class Choice {
   message() {
     const message = { role: 'assistant', content: this.text || null };
     if (this.calls.length > 0) message.tool_calls = this.calls;
+    if (this.reasoning) message.reasoning_content = this.reasoning;
     return message;
   }
 }

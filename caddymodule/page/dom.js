@@ -54,6 +54,19 @@ export function follow(list) {
   return added;
 }
 
+// table returns a table that scrolls, with a label. heads and lines are rows of cells; more follows it.
+export const table = (label, heads, lines, more) =>
+  el(
+    'div',
+    { class: 'table', tabindex: '0', role: 'region', 'aria-label': label },
+    el('table', {}, el('thead', {}, el('tr', {}, ...heads)), el('tbody', {}, ...lines.map((cells) => el('tr', {}, ...cells)))),
+    more && el('p', { class: 'note' }, more),
+  );
+
+// column is the head of a column, header that of a row.
+export const column = (text) => el('th', { scope: 'col' }, text);
+export const header = (text) => el('th', { scope: 'row' }, text);
+
 // problem shows a text in the element for it, or hides that.
 export function problem(id, text) {
   const element = byId(id);
@@ -91,6 +104,13 @@ export async function copy(button, text, label = 'Copy') {
     button.textContent = 'Not allowed by the browser';
   }
   setTimeout(() => (button.textContent = label), 2000);
+}
+
+// download gives the person a text as a file.
+export function download(name, type, text) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  el('a', { href: url, download: name }).click();
+  URL.revokeObjectURL(url);
 }
 
 // announce has a screen reader say a text.

@@ -1,11 +1,11 @@
 // Conversations that the browser keeps, for this site.
 
 const storageKey = 'caddy-codex-conversations';
-const maxConversations = 30;
+const maxConversations = 100;
 const maxLength = 2 << 20; // characters of all together
 
-// kept returns the conversations, the newest first: { id, title, name, at, messages, versions }, the
-// time in milliseconds. A name is what the person has given it; older ones have no versions.
+// kept returns the conversations, the newest first: { id, title, name, at, messages, versions, options },
+// the time in milliseconds. A name is what the person has given it; older ones have no versions and options.
 export function kept() {
   try {
     const all = JSON.parse(localStorage.getItem(storageKey) ?? '[]');
@@ -40,6 +40,12 @@ export function search(text) {
   });
 }
 
+const speakers = { user: 'You', assistant: 'Model', tool: 'Result' };
+
+// asMarkdown returns a conversation as a text for people.
+export const asMarkdown = (conversation) =>
+  [`# ${nameOf(conversation)}`, ...conversation.messages.map((message) => `**${speakers[message.role]}**\n\n${textOf(message)}`)].join('\n\n');
+
 // textOf returns what people read of a message.
 function textOf({ content, tool_calls: calls = [] }) {
   const parts = Array.isArray(content) ? content.map((part) => part.text ?? '') : [content ?? ''];
@@ -54,7 +60,8 @@ export function forgetAll() {
   store([]);
 }
 
-// store keeps the first of the conversations that have room together, and returns how many.
+// store keeps the first of the conversations that have room together, and returns how many. If the browser
+// has no room for one, what it keeps stays.
 function store(all) {
   for (; ; all.pop()) {
     const text = JSON.stringify(all);
@@ -63,7 +70,7 @@ function store(all) {
       localStorage.setItem(storageKey, text);
       return all.length;
     } catch {
-      if (all.length === 0) return 0; // no storage
+      if (all.length <= 1) return 0;
     }
   }
 }

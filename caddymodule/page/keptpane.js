@@ -2,9 +2,9 @@
 
 import { leaveForgotten, showAddress } from './addresses.js';
 import { chatId, open } from './chat.js';
-import { byId, el } from './dom.js';
+import { byId, download, el } from './dom.js';
 import { age, counted, number } from './format.js';
-import { forget, kept, nameOf, rename, search } from './history.js';
+import { asMarkdown, forget, forgetAll, kept, nameOf, rename, search } from './history.js';
 
 let opened = () => {};
 
@@ -20,6 +20,8 @@ export function showHistory() {
   const note = all.length > 0 ? `${counted(all.length, 'conversation')}, which only this browser has.` : 'Conversations are kept here, in this browser only.';
   byId('history-note').textContent = found.length < all.length ? `${number(found.length)} of ${note}` : note;
   byId('forget-all').hidden = all.length === 0;
+  byId('forget-all').textContent = 'Forget all';
+  byId('save-found').hidden = found.length === 0;
   byId('kept').replaceChildren(...found.map(keptItem));
 }
 
@@ -66,8 +68,20 @@ function openKept(id) {
   opened();
 }
 
+// saveFound saves the conversations that are listed.
+export const saveFound = () => download('conversations.md', 'text/markdown', search(byId('search').value).map(asMarkdown).join('\n\n'));
+
+// askForgetAll forgets all when its button is pressed for the second time.
+export function askForgetAll() {
+  const button = byId('forget-all');
+  const sure = `Forget ${counted(kept().length, 'conversation')} for good`;
+  if (button.textContent === sure) return changeHistory(forgetAll);
+  button.textContent = sure;
+  button.addEventListener('blur', () => (button.textContent = 'Forget all'), { once: true });
+}
+
 // changeHistory shows the conversations after some were forgotten.
-export function changeHistory(change) {
+function changeHistory(change) {
   change();
   leaveForgotten();
   showHistory();

@@ -3,13 +3,12 @@
 import { administer, administers, setAdminKey } from './admin.js';
 import { followAddress, showAddress } from './addresses.js';
 import { ApiError, getJSON, key, setKey } from './api.js';
-import { busy, clear, onChat, send, shownRequest, stop } from './chat.js';
+import { busy, clear, leave, onChat, send, shownRequest, stop } from './chat.js';
 import { code } from './code.js';
 import { byId, copy, el, focusPrompt, onEnter, problem } from './dom.js';
 import { number } from './format.js';
-import { forgetAll } from './history.js';
 import { addImages, onImages } from './images.js';
-import { changeHistory, onOpen, showHistory } from './keptpane.js';
+import { askForgetAll, onOpen, saveFound, showHistory } from './keptpane.js';
 import { lend, optionsInUse, resetOptions } from './options.js';
 import { showStatus } from './status.js';
 import { showSwitch, switchOn } from './trace.js';
@@ -62,15 +61,15 @@ function movePane(event) {
 
 // Code
 
-let api = 'chat';
-let language = 'curl';
+const chosen = { api: 'chat', language: 'curl' };
 const longURL = /data:[a-z]+\/[a-z+]+;base64,[A-Za-z0-9+/=]{80,}/g;
 
 function showCode() {
-  for (const button of document.querySelectorAll('[data-language]')) button.setAttribute('aria-pressed', String(button.dataset.language === language));
-  for (const button of document.querySelectorAll('[data-api]')) button.setAttribute('aria-pressed', String(button.dataset.api === api));
+  for (const [name, value] of Object.entries(chosen)) {
+    for (const button of document.querySelectorAll(`[data-${name}]`)) button.setAttribute('aria-pressed', String(button.dataset[name] === value));
+  }
   const request = shownRequest();
-  const text = request ? code(api, language, request) : '';
+  const text = request ? code(chosen.api, chosen.language, request) : '';
   const shown = text.replace(longURL, (url) => `${url.slice(0, 40)}…`);
   byId('code-text').textContent = shown;
   byId('copy').disabled = !request;
@@ -84,7 +83,7 @@ function showCode() {
 
 function copyCode() {
   const request = shownRequest();
-  if (request) copy(byId('copy'), code(api, language, request));
+  if (request) copy(byId('copy'), code(chosen.api, chosen.language, request));
 }
 
 // Options
@@ -179,17 +178,20 @@ function setHealth(state, text, more = '') {
   }
 }
 
+let modelsKnown = false;
+
 async function models() {
   try {
     const { data } = await getJSON('v1/models');
     const select = byId('model');
-    const chosen = select.value;
+    const before = select.value;
     const windows = new Map(data.map((model) => [model.id, model.context_length]));
     const ids = [...windows.keys()];
     ids.sort((a, b) => (b === 'default') - (a === 'default')); // the rest as it is
     select.replaceChildren(...ids.map((id) => el('option', { value: id, 'data-window': windows.get(id) }, id)));
-    select.value = ids.includes(chosen) ? chosen : (ids[0] ?? '');
-    showCodeIfShown();
+    select.value = ids.includes(before) ? before : (ids[0] ?? '');
+    modelsKnown = ids.length > 0;
+    optionsChanged();
   } catch (failure) {
     failed(failure);
   }
@@ -217,7 +219,7 @@ async function refresh() {
       byId('open-admin').hidden = !seen && !status.administration;
       showStatus(status, usage, turns, changed);
     }
-    if (byId('model').options.length < 2) models();
+    if (!modelsKnown) models();
   } catch (failure) {
     failed(failure);
   } finally {
@@ -244,13 +246,8 @@ function ask(text) {
   send();
 }
 
-function insertExample() {
-  byId('tools').value = JSON.stringify(example, null, 2);
-  optionsChanged();
-}
-
-function insertSchema() {
-  byId('schema').value = JSON.stringify(exampleSchema, null, 2);
+function insert(id, value) {
+  byId(id).value = JSON.stringify(value, null, 2);
   optionsChanged();
 }
 
@@ -261,6 +258,10 @@ function optionsChanged() {
 
 function showCodeIfShown() {
   if (document.body.dataset.pane === 'code') showCode();
+}
+
+function showHistoryIfShown() {
+  if (document.body.dataset.pane === 'history') showHistory();
 }
 
 function listen() {
@@ -281,7 +282,7 @@ function listen() {
   });
   byId('stop').addEventListener('click', stop);
   document.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape' && !event.isComposing && !document.querySelector('dialog[open]')) stop();
+    if (event.key === 'Escape' && !event.isComposing && event.target.id !== 'search' && !document.querySelector('dialog[open]')) stop();
   });
   byId('clear').addEventListener('click', clear);
   byId('attach').addEventListener('click', () => byId('files').click());
@@ -301,22 +302,17 @@ function listen() {
     resetOptions();
     focusPrompt();
   });
-  byId('tool-example').addEventListener('click', insertExample);
-  byId('schema-example').addEventListener('click', insertSchema);
+  byId('tool-example').addEventListener('click', () => insert('tools', example));
+  byId('schema-example').addEventListener('click', () => insert('schema', exampleSchema));
   byId('search').addEventListener('input', showHistory);
-  byId('forget-all').addEventListener('click', () => changeHistory(forgetAll));
+  byId('save-found').addEventListener('click', saveFound);
+  byId('forget-all').addEventListener('click', askForgetAll);
   document.querySelector('.panes').addEventListener('keydown', movePane);
   for (const tab of document.querySelectorAll('.panes [data-pane]')) tab.addEventListener('click', () => showPane(tab.dataset.pane));
   narrow.addEventListener('change', () => showPane(pane));
-  for (const button of document.querySelectorAll('[data-language]')) {
+  for (const button of document.querySelectorAll('[data-language], [data-api]')) {
     button.addEventListener('click', () => {
-      language = button.dataset.language;
-      showCode();
-    });
-  }
-  for (const button of document.querySelectorAll('[data-api]')) {
-    button.addEventListener('click', () => {
-      api = button.dataset.api;
+      Object.assign(chosen, button.dataset);
       showCode();
     });
   }
@@ -337,6 +333,8 @@ function listen() {
   });
   byId('admin-cancel').addEventListener('click', () => byId('admin-dialog').close());
   window.addEventListener('hashchange', showView);
+  window.addEventListener('pagehide', leave);
+  window.addEventListener('storage', showHistoryIfShown); // another tab has changed it
   document.addEventListener('visibilitychange', refresh);
   onChat({
     unauthorized: () => askKey(true),
@@ -344,7 +342,7 @@ function listen() {
     changed: () => {
       showAddress();
       showCodeIfShown();
-      if (document.body.dataset.pane === 'history') showHistory();
+      showHistoryIfShown();
       refresh();
     },
   });

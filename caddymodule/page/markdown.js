@@ -1,7 +1,7 @@
 // Markdown as elements. marked (marked.js, with its licence in marked.txt) makes tokens of a
 // text; every text in them becomes a text node, and nothing is loaded.
 
-import { copyButton, el } from './dom.js';
+import { copyButton, el, table } from './dom.js';
 import { Marked } from './marked.js';
 
 const longest = 32 << 10; // characters that are parsed; some texts take the square of that
@@ -57,7 +57,7 @@ function block(token, depth) {
     case 'list':
       return [el(token.ordered ? 'ol' : 'ul', { start: token.ordered && token.start !== 1 && token.start }, ...token.items.map((item) => el('li', {}, ...deeper(item.tokens))))];
     case 'table':
-      return [table(token)];
+      return [table('Table', token.header.map(cell('th')), token.rows.map((row) => row.map(cell('td'))))];
     case 'hr':
       return [el('hr')];
     case 'checkbox':
@@ -71,14 +71,7 @@ function block(token, depth) {
 
 const alignments = new Set(['center', 'right']);
 
-function table({ header, rows }) {
-  const cell = (name) => (c) => el(name, { class: alignments.has(c.align) && c.align }, ...inline(c.tokens));
-  return el(
-    'div',
-    { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'Table' },
-    el('table', {}, el('thead', {}, el('tr', {}, ...header.map(cell('th')))), el('tbody', {}, ...rows.map((row) => el('tr', {}, ...row.map(cell('td')))))),
-  );
-}
+const cell = (name) => (c) => el(name, { class: alignments.has(c.align) && c.align }, ...inline(c.tokens));
 
 function codeBox(text, language) {
   const name = language.split(/\s/)[0].slice(0, 30);

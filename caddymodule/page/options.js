@@ -1,25 +1,42 @@
 // The options as a whole: which differ from what they are on an empty page, and back to that.
 
-import { byId } from './dom.js';
+import { byId, el } from './dom.js';
 import { counted } from './format.js';
 import { readSchema, readTools } from './tools.js';
 
 const form = byId('option-form');
+const fields = [...form.querySelectorAll('select, input, textarea')];
 
-let lent = []; // what a suggestion has set, until its chat ends: { field, before, value }
+const valueOf = (field) => (field.type === 'checkbox' ? field.checked : field.value);
+
+function setValue(field, value) {
+  if (field.type === 'checkbox') field.checked = value;
+  else field.value = value;
+  if (field.selectedIndex < 0) field.append(el('option', { value, selected: true }, value)); // a model, before all are known
+}
+
+const lent = []; // what a suggestion or a kept chat has set, until the chat ends: { field, before, value }
 
 // lend sets an option until the chat ends.
 export function lend(id, value) {
   const field = byId(id);
-  lent.push({ field, before: field.value, value });
-  field.value = value;
+  lent.push({ field, before: valueOf(field), value });
+  setValue(field, value);
   tell();
 }
 
 // takeBack undoes what was lent, unless the person has changed it.
 export function takeBack() {
-  for (const { field, before, value } of lent.splice(0)) if (field.value === value) field.value = before;
+  for (const { field, before, value } of lent.splice(0)) if (valueOf(field) === value) setValue(field, before);
   tell();
+}
+
+// options returns all options by their names, to be kept with a chat.
+export const options = () => Object.fromEntries(fields.map((field) => [field.id, valueOf(field)]));
+
+// lendAll sets the options of a chat that was kept, until it ends.
+export function lendAll(kept = {}) {
+  for (const field of fields) if (field.id in kept && kept[field.id] !== valueOf(field)) lend(field.id, kept[field.id]);
 }
 
 export function resetOptions() {

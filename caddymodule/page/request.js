@@ -14,6 +14,9 @@ export function userMessage() {
   return { role: 'user', content: text ? [{ type: 'text', text }, ...parts] : parts };
 }
 
+// bare returns a message without what only this page keeps with it.
+const bare = ({ meta: _meta, reasoning_content: _reasoning, ...message }) => message;
+
 // buildRequest returns { body, headers } of a chat completion for these messages, or null if an
 // option is wrong, which is shown.
 export function buildRequest(messages) {
@@ -23,7 +26,7 @@ export function buildRequest(messages) {
   const instructions = byId('instructions').value.trim();
   const body = {
     model: byId('model').value,
-    messages: [...(instructions ? [{ role: 'system', content: instructions }] : []), ...messages],
+    messages: [...(instructions ? [{ role: 'system', content: instructions }] : []), ...messages.map(bare)],
   };
   const n = Math.min(8, Math.max(1, Math.round(Number(byId('choices').value)) || 1));
   if (n > 1) body.n = n;

@@ -1,7 +1,7 @@
 // The view of the state: requests, app-servers and logins, plans, usage, the latest turns.
 
 import { administers, resetCredit, signIn } from './admin.js';
-import { byId, el, problem, svg } from './dom.js';
+import { byId, column, el, header, problem, svg, table } from './dom.js';
 import { age, bytes, clock, counted, named, number, until, words } from './format.js';
 import { traceButton } from './trace.js';
 import { planWindows } from './windows.js';
@@ -113,61 +113,56 @@ function usageParts(usage) {
   return [
     chart(usage.by_hour ?? []),
     el('div', { class: 'cards' }, ...planWindows(usage.windows ?? [])),
-    usage.by_user && sums('User', usage.by_user),
-    sums('Key', usage.by_key ?? []),
-    sums('Model', usage.by_model ?? []),
-    sums('API', usage.by_api ?? []),
-    sums('Meter', usage.by_meter ?? []),
+    sums('User', usage.by_user),
+    sums('Key', usage.by_key),
+    sums('Model', usage.by_model),
+    sums('API', usage.by_api),
+    sums('Meter', usage.by_meter),
     more.length > 0 && facts(more),
   ].filter(Boolean);
 }
 
-// sums is a table of the usage by user, by key, and so on.
-function sums(title, rows) {
+// sums is a table of the usage by user, by key, and so on, if there is any.
+function sums(title, rows = []) {
+  if (rows.length === 0) return null;
   const cached = ({ usage: u }) => (u?.prompt_tokens ? `${Math.round((100 * u.cached_tokens) / u.prompt_tokens)} %` : '');
-  return table(
+  return sheet(
+    `Usage by ${title.toLowerCase()}`,
     [title, 'Requests', 'Failed', 'Tokens in', 'Cached', 'Tokens out'],
     rows.map((row) => [named(row.name), number(row.requests), number(row.errors), number(row.usage?.prompt_tokens), cached(row), number(row.usage?.completion_tokens)]),
-    `There are no requests yet, by ${title.toLowerCase()}.`,
-    `Usage by ${title.toLowerCase()}`,
   );
 }
 
 // requestsNow is the table of the requests that wait, run, or have a turn that is parked.
 function requestsNow(requests) {
-  return table(
+  if (requests.length === 0) return note('Nothing waits or runs now.');
+  return sheet(
+    'Requests now',
     ['User', 'State', 'For', 'Model', 'Route', 'Characters', 'App-server'],
     requests.map((r) => [named(r.user), words(r.state), age(r.since), r.choices > 1 ? `${r.model} × ${r.choices}` : r.model, r.route, number(r.characters), r.app_server]),
-    'Nothing waits or runs now.',
-    'Requests now',
   );
 }
 
 function recent(turns, changed) {
+  if (turns.length === 0) return note('No turn has ended yet.');
   const recorded = turns.some((turn) => turn.recorded);
-  return table(
+  return sheet(
+    'Latest turns',
     ['Time', 'User', 'Model', 'Route', 'Status', 'Seconds', 'Tokens', ...(recorded ? ['Recording'] : [])],
     turns.map((turn) => [
       ...[clock(turn.time), named(turn.user), turn.model, turn.route, turn.code ? `${turn.status} ${turn.code}` : turn.status, turn.duration?.toFixed(1), number(turn.usage?.total_tokens)],
       ...(recorded ? [turn.recorded && traceButton(turn.request_id, changed)] : []),
     ]),
-    'No turn has ended yet.',
-    'Latest turns',
   );
 }
 
-// table returns a table with a label, or the text if it has no rows. The first cell of a
-// row is its header.
-function table(heads, rows, none, label) {
-  if (rows.length === 0) return el('p', { class: 'note' }, none);
-  const line = (cells) => el('tr', {}, ...cells.map((cell, i) => (i === 0 ? el('th', { scope: 'row' }, cell ?? '') : el('td', { 'data-head': heads[i] }, cell ?? ''))));
-  return el(
-    'div',
-    { class: 'table', tabindex: '0', role: 'region', 'aria-label': label },
-    el('table', {}, el('thead', {}, el('tr', {}, ...heads.map((head) => el('th', { scope: 'col' }, head)))), el('tbody', {}, ...rows.slice(0, maxRows).map(line))),
-    rows.length > maxRows && el('p', { class: 'note' }, `The first ${maxRows} of ${rows.length}`),
-  );
+// sheet returns a table with a label. The first cell of a row is its header.
+function sheet(label, heads, rows) {
+  const cells = ([first, ...others]) => [header(first), ...others.map((cell) => el('td', {}, cell))];
+  return table(label, heads.map(column), rows.slice(0, maxRows).map(cells), rows.length > maxRows && `The first ${maxRows} of ${rows.length}`);
 }
+
+const note = (text) => el('p', { class: 'note' }, text);
 
 const hours = 48;
 

@@ -1,7 +1,7 @@
 // Recordings of requests: switching them on, and the timeline of one as a picture.
 
 import { call, getJSON } from './api.js';
-import { byId, copyButton, el, svg } from './dom.js';
+import { byId, column, copyButton, download, el, header, svg, table } from './dom.js';
 import { counted, number, words } from './format.js';
 
 const maxRows = 300;
@@ -53,12 +53,7 @@ async function show(id) {
   dialog.showModal();
 }
 
-async function save(id) {
-  const text = await getJSON(pathOf(id));
-  const url = URL.createObjectURL(new Blob([text], { type: 'application/x-ndjson' }));
-  el('a', { href: url, download: `${id}.jsonl` }).click();
-  URL.revokeObjectURL(url);
-}
+const save = async (id) => download(`${id}.jsonl`, 'application/x-ndjson', await getJSON(pathOf(id)));
 
 const said = (ms) => (ms >= 10000 ? `${(ms / 1000).toFixed(1)} s` : `${ms >= 10 ? number(Math.round(ms)) : ms.toFixed(2)} ms`);
 
@@ -71,7 +66,7 @@ function picture({ phases, duration }) {
     const parts = phases.filter((phase) => phase.name === name);
     const sum = parts.reduce((all, { begin, end }) => all + end - begin, 0);
     const bars = parts.map(({ begin, end }) =>
-      svg('rect', { x: Math.min(x(begin), width - 2), y: 0, width: Math.max(2, x(end) - x(begin)), height: 10, class: `phase-${name}` }, svgTitle(`${words(name)}: ${said(begin)} to ${said(end)}`)),
+      svg('rect', { x: Math.min(x(begin), width - 2), y: 0, width: Math.max(2, x(end) - x(begin)), height: 10, class: `phase-${name}` }, svg('title', {}, `${words(name)}: ${said(begin)} to ${said(end)}`)),
     );
     const text = `${words(name)}: ${said(sum)}`;
     return [
@@ -82,25 +77,16 @@ function picture({ phases, duration }) {
   return el('figure', { class: 'chart' }, el('dl', { class: 'phases' }, ...lines.flat()), el('figcaption', { class: 'note' }, `${said(duration)} from the request to the end`));
 }
 
-const svgTitle = (text) => svg('title', {}, text);
-
 // What a row is about, by its kind.
 const kinds = { from_client: 'Client →', to_server: '→ Codex', from_server: 'Codex →', read: 'Read', parts: 'Output', to_client: '→ Client', note: 'Note', end: 'End' };
 
 function rows({ rows: all }) {
   const several = all.some((row) => row.choice > 0);
-  const line = (row) =>
-    el(
-      'tr',
-      { class: `row-${row.kind}` },
-      el('th', { scope: 'row' }, said(row.at)),
-      el('td', {}, kinds[row.kind] ?? row.kind, several && el('span', { class: 'note' }, ` ${row.choice ?? 0}`)),
-      el('td', {}, row.text),
-    );
-  return el(
-    'div',
-    { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'What happened' },
-    el('table', {}, el('thead', {}, el('tr', {}, ...['At', 'What', 'Details'].map((head) => el('th', { scope: 'col' }, head)))), el('tbody', {}, ...all.slice(0, maxRows).map(line))),
-    all.length > maxRows && el('p', { class: 'note' }, `The first ${maxRows} of ${counted(all.length, 'row')}; the recording has all.`),
-  );
+  const cells = (row) => [
+    header(said(row.at)),
+    el('td', {}, kinds[row.kind] ?? row.kind, several && el('span', { class: 'note' }, ` ${row.choice ?? 0}`)),
+    el('td', {}, row.text),
+  ];
+  const more = all.length > maxRows && `The first ${maxRows} of ${counted(all.length, 'row')}; the recording has all.`;
+  return table('What happened', ['At', 'What', 'Details'].map(column), all.slice(0, maxRows).map(cells), more);
 }

@@ -115,6 +115,18 @@ func testPageAddresses(t *testing.T, s *e2e.Site) {
 	if request, _ := s.Model.Last(); !strings.Contains(string(request.Body), "The first chat.") {
 		t.Errorf("the chat is lost: %s", request.Body)
 	}
+	tab.Fill("#prompt", "say:Not whole; hang")
+	tab.Click("#send")
+	tab.WaitText(last, "Not whole")
+	tab.Click("#tab-history")
+	tab.Click("#search")
+	tab.Type("x" + kb.Escape)
+	if browser.Eval[bool](tab, idle) {
+		t.Error("Escape in the search stops the answer")
+	}
+	reload(tab)
+	tab.WaitText(last, "Not whole")
+	tab.WaitText("#log .assistant:last-child .meta", "stopped")
 	tab.Fill("#prompt", "hang")
 	tab.Click("#send")
 	tab.WaitText("#health", "running")
@@ -163,19 +175,22 @@ func testPageVersions(t *testing.T, s *e2e.Site) {
 	shows("2/2", "It is 2.")
 	say(tab, "say:Another end.")
 	shows("2/2", "It is 2.", "Another end.")
-	tab.Click(".versions [aria-label=\"Previous answer\"]")
+	tab.Click(".versions [aria-label=\"Previous version\"]")
 	shows("1/2", "It is 1.", "A later answer.")
-	if !browser.Eval[bool](tab, `document.querySelector('.versions [aria-label="Previous answer"]').disabled`) {
+	if !browser.Eval[bool](tab, `document.querySelector('.versions [aria-label="Previous version"]').disabled`) {
 		t.Error("there is one before the first")
 	}
 	reload(tab)
 	shows("1/2", "It is 1.", "A later answer.")
+	if meta := tab.Text(".assistant .meta"); !strings.HasPrefix(meta, "stop") || !strings.Contains(meta, "tokens in, ") {
+		t.Errorf("after a reload the answer took %q", meta)
+	}
 	say(tab, "say:Which?")
 	request, _ := s.Model.Last()
 	if body := string(request.Body); !strings.Contains(body, "It is 1.") || strings.Contains(body, "It is 2.") {
 		t.Errorf("the model got %s", body)
 	}
-	tab.Click(".versions [aria-label=\"Next answer\"]")
+	tab.Click(".versions [aria-label=\"Next version\"]")
 	shows("2/2", "It is 2.", "Another end.")
 	say(tab, "say:And now?")
 	request, _ = s.Model.Last()
@@ -191,7 +206,8 @@ const older = `[{"id":"0.25","title":"An old question","at":1,"messages":[{"role
 	`{"type":"image_url","image_url":{"url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}}]}]}]`
 
 // testPageHistory: chats have names and are found by them and by their texts; those of an older page
-// open; one that is too large to be kept takes no other's room.
+// open; one that is too large to be kept, or has no room in the browser, takes no other's room; one that
+// another tab has changed becomes another chat.
 func testPageHistory(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	browser.Eval[bool](tab, fmt.Sprintf(`(localStorage.setItem('caddy-codex-conversations', %q), true)`, older))
@@ -218,6 +234,17 @@ func testPageHistory(t *testing.T, s *e2e.Site) {
 			t.Errorf("%d chats are found with %q, not %d", got, words, found)
 		}
 	}
+	browser.Eval[bool](tab, `(localStorage.setItem('caddy-codex-conversations', localStorage['caddy-codex-conversations'].replace(/"at":\d+/, '"at":1')), true)`)
+	say(tab, "say:After another tab.")
+	tab.WaitText("#composer-problem", "Another tab has changed this chat")
+	tab.WaitText("#history-note", "3 conversations,")
+	tab.Click("#kept li:first-child [aria-label^=Forget]")
+	tab.Click("#clear")
+	browser.Eval[bool](tab, `(localStorage.setItem('other', 'x'.repeat(5 * 1024 * 1024 - localStorage['caddy-codex-conversations'].length - 1000)), true)`)
+	say(tab, "say:"+strings.Repeat("no room ", 300))
+	tab.WaitText("#composer-problem", "no room to keep this chat")
+	tab.WaitText("#history-note", "2 conversations,")
+	browser.Eval[bool](tab, `(localStorage.removeItem('other'), true)`)
 	tab.Click("#clear")
 	say(tab, strings.Repeat("too large", 1<<18))
 	tab.WaitText("#composer-problem", "no room to keep this chat")
@@ -225,7 +252,8 @@ func testPageHistory(t *testing.T, s *e2e.Site) {
 	checkQuiet(t, s, tab, http.StatusBadRequest, http.StatusRequestEntityTooLarge)
 }
 
-// testPageOptions: what a suggestion sets ends with its chat, and the box says what differs.
+// testPageOptions: what a suggestion sets ends with its chat, also after a reload, which keeps all answers; the box says
+// what differs.
 func testPageOptions(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	shown := func() string { return tab.Text("#in-use button:first-child") }
@@ -236,6 +264,12 @@ func testPageOptions(t *testing.T, s *e2e.Site) {
 	tab.WaitFor(idle + ` && document.querySelector('.assistant .meta').textContent`)
 	if got := shown(); got != "2 answers" {
 		t.Errorf("the box says %q", got)
+	}
+	tab.Click(".several .choice:nth-child(2) .quiet")
+	second := tab.Text(".several .choice:nth-child(2) .said")
+	reload(tab)
+	if got := shown() + tab.Text(".versions span") + tab.Text(last); got != "2 answers2/2"+second {
+		t.Errorf("after a reload there is %q", got)
 	}
 	tab.Click("#clear")
 	before := len(s.Model.Requests())

@@ -612,10 +612,17 @@ func testPageAgain(t *testing.T, s *e2e.Site) {
 	if n := len(s.Model.Requests()) - before; n != 1 || messages() != 4 {
 		t.Errorf("the model was asked %d times, and there are %d messages", n, messages())
 	}
-	tab.Click("#log .user .acts button")
-	if got := browser.Eval[string](tab, `document.querySelector('#prompt').value`); got != "say:First." || messages() != 0 {
-		t.Fatalf("%q is edited, and there are %d messages", got, messages())
+	for range 2 {
+		tab.Click("#log .user .acts button")
+		if got := browser.Eval[string](tab, `document.querySelector('#prompt').value`); got != "say:First." {
+			t.Fatalf("%q is edited", got)
+		}
+		tab.Type(kb.Escape)
+		if got := browser.Eval[string](tab, `document.querySelector('#prompt').value`); got != "" || messages() != 4 {
+			t.Errorf("after Escape %q is edited, and there are %d messages", got, messages())
+		}
 	}
+	tab.Click("#log .user .acts button")
 	tab.Click("#schema-example")
 	tab.Fill("#limit", "500")
 	say(tab, `say:{"title":"Emma","year":1815}`)
@@ -623,6 +630,11 @@ func testPageAgain(t *testing.T, s *e2e.Site) {
 	if !strings.Contains(string(request.Body), "valid by the JSON Schema") || strings.Contains(string(request.Body), "First.") {
 		t.Errorf("the model got %s", request.Body)
 	}
+	tab.Click(".user [aria-label=\"Previous version\"]")
+	if got := tab.Text("#log"); messages() != 4 || !strings.Contains(got, "Second.") {
+		t.Errorf("what was before the edit is %s", got)
+	}
+	tab.Click(".user [aria-label=\"Next version\"]")
 	tab.Fill("#schema", "{")
 	tab.WaitText("#schema-problem", "no JSON")
 	tab.Fill("#schema", "")
@@ -651,6 +663,8 @@ func testPageAgain(t *testing.T, s *e2e.Site) {
 	tab.WaitText("#history-note", "2 conversations,")
 	tab.Click("#kept li:first-child [aria-label^=Forget]")
 	tab.WaitText("#history-note", "1 conversation,")
+	tab.Click("#forget-all")
+	tab.WaitText("#forget-all", "1 conversation for good")
 	tab.Click("#forget-all")
 	tab.WaitFor(`localStorage.getItem('caddy-codex-conversations') === '[]'`)
 	checkQuiet(t, s, tab)
@@ -719,7 +733,7 @@ func TestPageWindows(t *testing.T) {
 		t.Errorf("the bars are %s", heights)
 	}
 	tab.WaitText("#servers", "GPT-5.3-Codex-Spark, window of 5h")
-	if cached := browser.Eval[string](tab, `document.querySelector('[aria-label="Usage by key"] [data-head="Cached"]').textContent`); !strings.HasSuffix(cached, " %") {
+	if cached := browser.Eval[string](tab, `document.querySelector('[aria-label="Usage by key"] td:nth-child(5)').textContent`); !strings.HasSuffix(cached, " %") {
 		t.Errorf("cached: %q", cached)
 	}
 	tab.Show(dark)
