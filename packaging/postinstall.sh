@@ -19,11 +19,12 @@ if [ -d /run/systemd/system ]; then
 fi
 [ -z "$upgrade" ] || exit 0
 cat <<END
-caddy-codex is installed. It is not started: it needs Codex, a login and a key. As root:
+caddy-codex is installed. It is not started: it needs Node, Codex, a login and a key. As root, with Node and npm:
 
     npm install --global --prefix /usr/local @openai/codex@0.171.0
     runuser -u caddy-codex -- env HOME=$home codex login --device-auth
     runuser -u caddy-codex -- env HOME=$home caddy-codex codex key add alice --file $home/keys
     systemctl enable --now caddy-codex
+    runuser -u caddy-codex -- caddy-codex codex status
 
 END

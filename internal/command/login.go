@@ -62,12 +62,12 @@ func Restart() *cobra.Command {
 		Short: "Replaces app-servers without ending their turns",
 		Long: `
 Replaces all app-servers of the Caddy that runs by new ones, or the one with the id, as
-in caddy codex status. Turns that run go on.`,
+in caddy codex status, which shows the old one until the new one is ready. Turns that run go on.`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 		restarted, err := restartAll(ctx, fl, fl.Args())
 		if len(restarted) > 0 {
-			fmt.Fprintln(cmd.OutOrStdout(), "Being replaced: "+strings.Join(restarted, ", "))
+			fmt.Fprintln(cmd.OutOrStdout(), "Being replaced, usually within seconds: "+strings.Join(restarted, ", "))
 		} else if err == nil {
 			err = fmt.Errorf("the Caddy that runs has no app-server %s; see caddy codex status", cmp.Or(strings.Join(fl.Args(), ""), "at all"))
 		}
