@@ -378,8 +378,8 @@ func (h *Handler) complete() error {
 	return h.Pool.check(h.AppServers)
 }
 
-const exposedWarning = "everybody who reaches this address may use Codex with your login: set api_key or api_keys_file, " +
-	"or `bind 127.0.0.1` in the site"
+const exposedWarning = "everybody who reaches this address may use Codex with your login, by one path at least: set api_key or " +
+	"api_keys_file, or `bind 127.0.0.1` in the site"
 
 // unhandled is the variable that Caddy's last handler sets to true if no handler has answered.
 const unhandled = "unhandled"

@@ -216,9 +216,8 @@ func realmName(site string) string {
 
 // isExposed reports whether strangers on other machines can use the handler.
 func (h *Handler) isExposed() bool {
-	server := h.server
-	if server == nil || !h.areNone() || !slices.ContainsFunc(server.Listen, isReachable) ||
-		slices.ContainsFunc(server.TLSConnPolicies, func(p *caddytls.ConnectionPolicy) bool { return p.ClientAuthentication != nil }) {
+	if h.server == nil || !h.areNone() || !slices.ContainsFunc(h.server.Listen, isReachable) ||
+		slices.ContainsFunc(h.server.TLSConnPolicies, func(p *caddytls.ConnectionPolicy) bool { return p.ClientAuthentication != nil }) {
 		return false
 	}
 	h.hosts.findSites(h)
@@ -227,13 +226,15 @@ func (h *Handler) isExposed() bool {
 		names = append(names, *site.MatchHost...)
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
-		r, err := http.NewRequest(http.MethodPost, "http://"+strings.ReplaceAll(name, "*", "any")+"/v1/chat/completions", http.NoBody)
-		if err != nil {
-			return false // the name has a placeholder
-		}
-		r.RemoteAddr = "203.0.113.1:1" // an address that nobody has
-		st := &stranger{handler: h, r: caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, server)}
-		return st.follow(server.Routes) && st.arrived
+		return slices.ContainsFunc([]string{"/v1/chat/completions", "/chat/completions"}, func(path string) bool { // the handler serves both
+			r, err := http.NewRequest(http.MethodPost, "http://"+strings.ReplaceAll(name, "*", "any")+path, http.NoBody)
+			if err != nil {
+				return false // the name has a placeholder
+			}
+			r.RemoteAddr = "203.0.113.1:1" // an address that nobody has
+			st := &stranger{handler: h, r: caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, h.server)}
+			return st.follow(h.server.Routes) && st.arrived
+		})
 	})
 }
 
@@ -261,8 +262,7 @@ var passing = []string{"encode", "headers", "intercept", "log_append", "map", "p
 // follow reports whether the way ends in these routes.
 func (s *stranger) follow(routes caddyhttp.RouteList) (ends bool) {
 	groups := make(map[string]bool) // of which a route has matched
-	for i := range routes {
-		route := &routes[i]
+	for _, route := range routes {
 		if matches, err := route.MatcherSets.AnyMatchWithError(s.r); err != nil || !matches || groups[route.Group] {
 			continue
 		}

@@ -287,6 +287,7 @@ func TestExposed(t *testing.T) {
 		"basic_auth and a handle":    {auth + "codex\nhandle /v2/* {\nrespond x\n}", false},
 		"basic_auth in the handle":   {"handle /v1/* {\n" + auth + "codex\n}", false},
 		"but for preflights":         {"@login not {\nmethod OPTIONS\nheader Access-Control-Request-Method *\n}\n" + strings.Replace(auth, "{", "@login {", 1) + "codex", false},
+		"basic_auth for one path":    {strings.Replace(auth, "{", "/v1/* {", 1) + "codex", true},
 		"codex_keys":                 {"codex_keys {\napi_key k\n}\ncodex", false},
 		"forward_auth":               {"forward_auth localhost:1 {\nuri /\n}\ncodex", false},
 		"forward_auth in a route":    {"route {\nforward_auth localhost:1 {\nuri /\n}\ncodex\n}", false},
