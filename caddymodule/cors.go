@@ -25,9 +25,8 @@ const maxRequestedHeaders = 4 << 10
 
 // exposedHeaders are the answers' headers that pages may read besides those that browsers always allow.
 var exposedHeaders = strings.Join(append([]string{
-	requestIDHeader, messages.RequestIDHeader, "Retry-After", "Retry-After-Ms", "X-Should-Retry",
-	"X-RateLimit-Limit-Requests", "X-RateLimit-Limit-Tokens", "X-RateLimit-Remaining-Requests",
-	"X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens",
+	requestIDHeader, messages.RequestIDHeader, "Retry-After-Ms", "X-RateLimit-Limit-Requests", "X-RateLimit-Limit-Tokens",
+	"X-RateLimit-Remaining-Requests", "X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens",
 	"Anthropic-RateLimit-Requests-Limit", "Anthropic-RateLimit-Requests-Remaining", "Anthropic-RateLimit-Requests-Reset",
 }, gateway.AnswerHeaders...), ", ")
 

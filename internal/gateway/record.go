@@ -44,14 +44,14 @@ func (g *Gateway) recordedHead(ex *exchange) recorder.Head {
 
 // recordedHeaders are the headers that are recorded: those that the answer depends on, or that say what it is.
 var recordedHeaders = append([]string{
-	"Accept", "Content-Type", "User-Agent", "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
-	"X-Proxy-Stop-After-Tools", "Retry-After", "X-Should-Retry",
+	"Accept", "Content-Type", "User-Agent", "Anthropic-Version", "Anthropic-Beta", "Openai-Beta", "X-Proxy-Stop-After-Tools",
 }, AnswerHeaders...)
 
-// AnswerHeaders are the headers that only this server's answers have. They are recorded, and pages may read them.
+// AnswerHeaders are the headers that say how a request was served. They are recorded, and pages may read them.
 var AnswerHeaders = []string{
-	modeHeader, stopHeader, countHeader, truncatedHeader, ignoredHeader, shortenedHeader, budgetHeader, notStoredHeader, reserveHeader,
-	"X-Codex-Active-Limit", "X-Codex-Primary-Used-Percent", "X-Codex-Primary-Window-Minutes", "X-Codex-Primary-Reset-At",
+	modeHeader, stopHeader, countHeader, truncatedHeader, ignoredHeader, shortenedHeader, budgetHeader, notStoredHeader,
+	reserveHeader, "Retry-After", "X-Should-Retry", "X-Codex-Active-Limit",
+	"X-Codex-Primary-Used-Percent", "X-Codex-Primary-Window-Minutes", "X-Codex-Primary-Reset-At",
 	"X-Codex-Secondary-Used-Percent", "X-Codex-Secondary-Window-Minutes", "X-Codex-Secondary-Reset-At",
 }
 
