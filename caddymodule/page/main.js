@@ -219,7 +219,7 @@ async function refresh() {
       byId('open-admin').hidden = !seen && !status.administration;
       showStatus(status, usage, turns, changed);
     }
-    if (!modelsKnown) models();
+    if (!modelsKnown && ready > 0) models(); // a failure counts as a request of the person
   } catch (failure) {
     failed(failure);
   } finally {
