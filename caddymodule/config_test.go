@@ -74,7 +74,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"app_servers":[{"command":["./no-such-program","app-server"]}]}`, "set the command to the path that `command -v codex` prints"},
 		{`{"app_servers":[{"command":["/usr","app-server"]}]}`, "cannot start"},
 		{`{"app_servers":[{"command":["` + notExecutable + `","app-server"]}]}`, "permission denied"},
-		{`{"app_servers":[{"command":["codex","-c","secret"]}]}`, "`codex` has no argument app-server, as in `codex app-server`; a wrapper needs it, too"},
+		{`{"app_servers":[{"command":["codex","-c","secret"]}]}`, "`codex` has no argument app-server, as in `codex app-server`"},
 		{`{"app_servers":[{"command":["app-server"]}]}`, "`app-server` has no argument app-server"},
 		{`{"app_servers":[{"home":"{env.CADDYMODULE_EMPTY}"}]}`, "{env.CADDYMODULE_EMPTY} is empty"},
 		{`{"app_servers":[{"home":"/srv/{env.CADDYMODULE_EMPTY}"}]}`, "app_server: home: "},

@@ -260,15 +260,17 @@ func TestCatalogueRunFails(t *testing.T) {
 }
 
 func TestCatalogueCommand(t *testing.T) {
-	for _, command := range [][]string{nil, {"codex"}, {"wrapper.sh", "secret"}, {"app-server"}} {
+	for _, command := range [][]string{nil, {"codex"}, {"/bin/codex.exe", "secret"}, {"app-server"}} {
 		cfg := Config{Command: command}
 		if _, err := cfg.print(t.TempDir()); err == nil || !errors.Is(err, errNoArgument) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v", command, err)
 		}
 	}
-	cfg := Config{Command: []string{"codex-of-no-such-name", "secret", "app-server"}}
-	if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), "codex-of-no-such-name debug models") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
+	for _, command := range [][]string{{"no-such-name", "secret", "app-server"}, {"no-such-name", "secret"}} { // the second is a wrapper
+		cfg := Config{Command: command}
+		if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no-such-name debug models") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: got %v", command, err)
+		}
 	}
 }
 

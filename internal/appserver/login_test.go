@@ -56,7 +56,7 @@ func TestLoginCommand(t *testing.T) {
 	if !slices.Contains(cmd.Env, "A=1") || cmd.Env[len(cmd.Env)-1] != "CODEX_HOME=/home/of" {
 		t.Error(cmd.Env)
 	}
-	for _, cfg := range []Config{{Command: []string{"serve", "secret"}}, {Command: []string{"app-server"}}} {
+	for _, cfg := range []Config{{Command: []string{"codex", "secret"}}, {Command: []string{"app-server"}}} {
 		if cmd, err := cfg.LoginCommand(context.Background(), "login"); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v made %v, %v", cfg, cmd, err)
 		}

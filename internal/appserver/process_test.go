@@ -94,7 +94,7 @@ func TestFailuresAtTheStart(t *testing.T) {
 		remedy     string   // for everybody
 	}{
 		{"exits", "fails", patience, []string{".test` ended before it answered", "(exit status 3); stderr: Error: config.toml is broken | at line 7"}, "the command ends at once"},
-		{"has_no_argument", "bare", patience, []string{".test` has no argument app-server, as in `codex app-server`"}, "as in `codex app-server`"},
+		{"has_no_argument", "bare", patience, []string{"`codex` has no argument app-server, as in `codex app-server`"}, "as in `codex app-server`"},
 		{"has_no_catalogue", "models-fail", patience, []string{"does not print its catalogue of models: running", "debug models", "exit status 6; it said: Error: no models today"}, "would offer its own tools"},
 		{"uses_its_defaults", "misconfigured complains", patience, []string{"codex cannot use its configuration: no provider x; mend /the/codex/home/config.toml"}, "mend what the server's log names"},
 		{"is_mute", "mute:initialize", time.Second, []string{"start timeout of 1s"}, "not answered in time"},
@@ -109,9 +109,9 @@ func TestFailuresAtTheStart(t *testing.T) {
 			p := newTestProcess(t, test.mode, func(cfg *Config) {
 				cfg.startTimeout, cfg.stopTimeout = test.timeout, 2*patience // the exit may be noticed late
 				cfg.Home = "/the/codex/home"
-				cfg.Command = append(cfg.Command[:1], "-c", "token=s3cret")
-				if test.mode != "bare" {
-					cfg.Command = append(cfg.Command, appServerCommand)
+				cfg.Command = append(cfg.Command[:1], "-c", "token=s3cret", appServerCommand)
+				if test.mode == "bare" {
+					cfg.Command = []string{"codex", "-c", "token=s3cret"}
 				}
 			})
 			p.backoff.first, p.backoff.longest = time.Hour, time.Hour

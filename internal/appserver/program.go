@@ -197,12 +197,16 @@ type catalogueRun struct {
 }
 
 // argsFor returns the arguments that make codex run another command in place of the app-server: the
-// arguments before app-server in Config.Command, and then the command. The error names only the
-// program, since its arguments may be secret.
+// arguments before app-server in Config.Command, and then the command. A wrapper may add app-server itself
+// when it gets no command. The error names only the program, since its arguments may be secret.
 func (cfg *Config) argsFor(command ...string) ([]string, error) {
+	program := append(cfg.Command, "")[0]
 	i := slices.Index(cfg.Command, appServerCommand)
+	if i < 0 && !strings.HasPrefix(filepath.Base(program), "codex") {
+		i = len(cfg.Command)
+	}
 	if i < 1 { // there is no such argument, or no program before it
-		return nil, fmt.Errorf("`%s` %w, as in `codex %[3]s`; a wrapper needs it, too, and passes it on: exec codex \"$@\"", append(cfg.Command, "")[0], errNoArgument, appServerCommand)
+		return nil, fmt.Errorf("`%s` %w, as in `codex %s`", program, errNoArgument, appServerCommand)
 	}
 	return slices.Concat(cfg.Command[1:i], command), nil
 }

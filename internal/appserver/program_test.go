@@ -154,3 +154,15 @@ func TestProgramReplaced(t *testing.T) {
 		t.Error("it is not noticed")
 	}
 }
+
+// TestWrapper: a script that adds app-server itself, if it gets no command, is an app-server.
+func TestWrapper(t *testing.T) {
+	wrapper := filepath.Join(t.TempDir(), "wrapper")
+	p := startProcess(t, "", func(cfg *Config) {
+		writeTestFile(t, wrapper, "#!/bin/sh\nexec '"+cfg.Command[0]+"' \"${@:-app-server}\"\n")
+		must.OK(t, os.Chmod(wrapper, 0o700))
+		cfg.Command = []string{wrapper}
+		must.OK(t, cfg.CheckCommand())
+	})
+	awaitState(t, p, StateReady)
+}
