@@ -24,7 +24,7 @@ const (
 
 // Model is the model.
 type Model struct {
-	// SignIn answers who wants to log in.
+	// SignIn answers who wants to log in. Nil: nobody can.
 	SignIn func() string
 }
 
@@ -107,7 +107,7 @@ func help(q question) string {
 var loginAsked = regexp.MustCompile(`(?i)^(?:please |(?:can|could|how (?:can|do|to)|let me|i (?:want|would like) to|i'd like to) ?(?:i |you )?)?/?(?:log|sign)(?: me)?[ -]?in(?: now|,? please|,? with [\pL' ]{1,40})?[ .!?]*$`)
 
 func (q question) login() string {
-	if loginAsked.MatchString(q.text) {
+	if q.signIn != nil && loginAsked.MatchString(q.text) {
 		return q.signIn()
 	}
 	return ""

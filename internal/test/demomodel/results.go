@@ -22,7 +22,7 @@ func results(q question) []scriptedmodel.Output {
 	if q.wantsJSON() {
 		return text(jsonAnswer)(q)
 	}
-	return noted(aboutResults)(q)
+	return []scriptedmodel.Output{scriptedmodel.Say(aboutResults(q) + footnote)}
 }
 
 func aboutResults(q question) string {

@@ -194,23 +194,20 @@ func (f *filler) array(s *schema, name string, depth int) any {
 
 // number returns a number of the question that fits or, if none does, one in the range.
 func (f *filler) number(s *schema, whole bool) float64 {
-	low, high, step := math.Inf(-1), math.Inf(1), s.MultipleOf
+	bound := func(p *float64, otherwise float64) float64 {
+		if p == nil {
+			return otherwise
+		}
+		return *p
+	}
+	below, above := bound(s.ExclusiveMinimum, math.Inf(-1)), bound(s.ExclusiveMaximum, math.Inf(1))
+	low, high := math.Max(below, bound(s.Minimum, below)), math.Min(above, bound(s.Maximum, above))
+	step := s.MultipleOf
 	if whole && step == 0 {
 		step = 1
 	}
-	for _, bound := range []*float64{s.Minimum, s.ExclusiveMinimum} {
-		if bound != nil {
-			low = math.Max(low, *bound)
-		}
-	}
-	for _, bound := range []*float64{s.Maximum, s.ExclusiveMaximum} {
-		if bound != nil {
-			high = math.Min(high, *bound)
-		}
-	}
 	fits := func(n float64) bool {
-		return n >= low && n <= high && (s.ExclusiveMinimum == nil || n > *s.ExclusiveMinimum) && (s.ExclusiveMaximum == nil || n < *s.ExclusiveMaximum) &&
-			(step == 0 || math.Abs(n/step-math.Round(n/step)) < 1e-9)
+		return n >= low && n <= high && n > below && n < above && (step == 0 || math.Abs(n/step-math.Round(n/step)) < 1e-9)
 	}
 	if i := slices.IndexFunc(f.numbers, fits); i >= 0 {
 		n := f.numbers[i]

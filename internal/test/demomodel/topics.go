@@ -76,24 +76,12 @@ func load(name, asked string) *topic {
 
 // wordStart reports whether key begins a word of text; one of up to three letters has to be a word.
 func wordStart(text, key string) bool {
-	for rest, before := text, " "; ; {
-		i := strings.Index(rest, key)
-		if i < 0 {
-			return false
-		}
-		if i > 0 {
-			before = rest[i-1 : i]
-		}
-		rest = rest[i+len(key):]
-		if !isWord(before) && (len(key) > 3 || rest == "" || !isWord(rest[:1])) {
-			return true
-		}
-		before = key[len(key)-1:]
+	pattern := `(^|[^a-z0-9_])` + regexp.QuoteMeta(key)
+	if len(key) <= 3 {
+		pattern += `([^a-z0-9_]|$)`
 	}
-}
-
-func isWord(s string) bool {
-	return s >= "a" && s <= "z" || s >= "0" && s <= "9" || s == "_"
+	found, err := regexp.MatchString(pattern, text)
+	return found && err == nil
 }
 
 // pick returns a variant that the question names or, if it names none, any. As long as there are

@@ -19,6 +19,8 @@ const (
 	codeLife = 15 * time.Minute
 	// codePatience bounds how long an answer waits for a code.
 	codePatience = 20 * time.Second
+	// maxOutput bounds what is kept of codex's output, in bytes, but for the last piece.
+	maxOutput = 64 << 10
 )
 
 // signIns are sign-ins by a code that is entered in a browser, begun at the terminal or in a chat. One
@@ -97,7 +99,9 @@ var (
 
 // Write takes what codex prints, and looks for the address and the code.
 func (one *signIn) Write(p []byte) (int, error) {
-	one.output.Write(p)
+	if one.output.Len() < maxOutput {
+		one.output.Write(p)
+	}
 	if one.code == "" {
 		if match := codeInIt.FindStringSubmatch(one.text()); match != nil {
 			one.url, one.code, one.until = match[1], match[2], time.Now().Add(codeLife)
