@@ -211,8 +211,9 @@ func TestCommandKeyErrors(t *testing.T) {
 
 // TestConfiguredKeyFiles checks that the file of codex_keys is found, and taken for no app-server's.
 func TestConfiguredKeyFiles(t *testing.T) {
-	config := []byte(`[{"handler":"codex_keys","api_keys_file":"/one"},{"handler":"codex","api_keys_file":"/two"},{"handler":"codex_keys","api_keys_file":"/two"}]`)
-	if files, err := configuredKeyFiles(config); err != nil || strings.Join(files, " ") != "/one /two" && strings.Join(files, " ") != "/two /one" {
+	config := []byte(`[{"handler":"codex_keys","api_keys_file":"/one"},{"handler":"codex","api_keys_file":"/two"},{"handler":"codex_keys","api_keys_file":"/two"},
+		{"handler":"authentication","providers":{"codex_keys":{"api_keys_file":"/three"}}}]`)
+	if files, err := configuredKeyFiles(config); err != nil || strings.Join(files, " ") != "/one /two /three" {
 		t.Error(files, err)
 	}
 	if servers, err := configuredAppServers(config); err != nil || len(servers) != 1 {
