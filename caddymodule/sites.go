@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,13 +76,11 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 // findSites sets h.sites and h.serverRealmSuffix, if the handler belongs to a server. All routes must be known.
 func (h *hosts) findSites(handler *Handler) {
 	h.once.Do(func() {
-		server, address := handler.server, ""
-		if server == nil {
+		server := handler.server
+		if server == nil || len(server.Listen) == 0 { // without an address, it gets no requests
 			return
 		}
-		if len(server.Listen) > 0 {
-			address = server.Listen[0]
-		}
+		address := server.Listen[0]
 		s := &siteSearch{server: server, handler: handler, port: unusualPort(address), namedRoutes: make(map[string]bool)}
 		s.search(server.Routes, server.Errors)
 		h.sites, h.serverRealmSuffix = s.sites, realmSuffix(realmName(address))
@@ -227,13 +226,11 @@ func (h *Handler) isExposed() bool {
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
 		return slices.ContainsFunc([]string{"/v1/chat/completions", "/chat/completions"}, func(path string) bool { // the handler serves both
-			r, err := http.NewRequest(http.MethodPost, "http://"+strings.ReplaceAll(name, "*", "any")+path, http.NoBody)
-			if err != nil {
-				return false // the name has a placeholder
-			}
-			r.RemoteAddr = "203.0.113.1:1" // an address that nobody has
+			r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}, Host: strings.ReplaceAll(name, "*", "any"), Proto: "HTTP/1.1",
+				ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header), Body: http.NoBody, RemoteAddr: "203.0.113.1:1"} // which nobody has
 			st := &stranger{handler: h, r: caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, h.server)}
-			return st.follow(h.server.Routes) && st.arrived
+			st.follow(h.server.Routes)
+			return st.arrived
 		})
 	})
 }
@@ -248,12 +245,12 @@ func isReachable(address string) bool {
 	return err != nil || !ip.IsLoopback()
 }
 
-// stranger follows a request without credentials through the routes of a server, until it arrives at the handler.
+// stranger follows a request without credentials through the routes of a server, to the handler that serves it.
 type stranger struct {
 	handler *Handler
 	r       *http.Request
 	invoked []string // named routes
-	arrived bool
+	arrived bool     // at the handler, and none after it has ended the way
 }
 
 // passing are the handlers that surely let a stranger pass. Others may ask who it is, or answer.
@@ -279,7 +276,8 @@ func (s *stranger) endsAt(handler caddyhttp.MiddlewareHandler) bool {
 	switch h := handler.(type) {
 	case *Handler:
 		s.arrived = h == s.handler
-		return true
+		_, ends := h.routeOf(s.r.URL.Path) // it serves other paths only if none after it does
+		return ends
 	case *caddyhttp.Subroute:
 		return s.follow(h.Routes)
 	case *caddyhttp.Invoke:
@@ -290,5 +288,7 @@ func (s *stranger) endsAt(handler caddyhttp.MiddlewareHandler) bool {
 		s.invoked = append(s.invoked, h.Name)
 		return s.follow(caddyhttp.RouteList{*route})
 	}
-	return !slices.Contains(passing, caddy.GetModuleName(handler))
+	passes := slices.Contains(passing, caddy.GetModuleName(handler))
+	s.arrived = s.arrived && passes
+	return !passes
 }

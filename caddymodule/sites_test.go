@@ -288,6 +288,7 @@ func TestExposed(t *testing.T) {
 		"basic_auth in the handle":   {"handle /v1/* {\n" + auth + "codex\n}", false},
 		"but for preflights":         {"@login not {\nmethod OPTIONS\nheader Access-Control-Request-Method *\n}\n" + strings.Replace(auth, "{", "@login {", 1) + "codex", false},
 		"basic_auth for one path":    {strings.Replace(auth, "{", "/v1/* {", 1) + "codex", true},
+		"for the only one":           {strings.Replace(auth, "{", "/v1/* {", 1) + "codex\nrespond x", false},
 		"codex_keys":                 {"codex_keys {\napi_key k\n}\ncodex", false},
 		"forward_auth":               {"forward_auth localhost:1 {\nuri /\n}\ncodex", false},
 		"forward_auth in a route":    {"route {\nforward_auth localhost:1 {\nuri /\n}\ncodex\n}", false},
