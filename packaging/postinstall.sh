@@ -27,4 +27,5 @@ caddy-codex is installed. It is not started: it needs Node, Codex, a login and a
     systemctl enable --now caddy-codex
     runuser -u caddy-codex -- caddy-codex codex status
 
+Where messages and the docs say caddy, run caddy-codex.
 END
