@@ -164,7 +164,7 @@ $(CADDY) $(RACE_CADDY) $(TOOLS): | modules
 
 # The compiler, the linker and the analyzers need up to half less time if they collect garbage less
 # often, and 3 GB of memory.
-$(CADDY) $(RACE_CADDY) $(TOOLS): export GOGC := 400
+$(CADDY) $(RACE_CADDY) $(TOOLS) release: export GOGC := 400
 
 # The tools share with Caddy what is compiled: these are flags of xcaddy.
 $(TOOLS): export CGO_ENABLED := 0
