@@ -287,6 +287,10 @@ func TestSpentPlan(t *testing.T) {
 			t.Errorf("%s: %s", name, e.Message)
 		}
 	}
+	told := APIError(&codexrpc.TurnError{Code: "usageLimitExceeded", Message: "Upgrade or try again at 8:10 PM.", ResetsAt: time.Now().Add(time.Hour)})
+	if !strings.HasSuffix(told.Message, "8:10 PM.") {
+		t.Error(told.Message)
+	}
 }
 
 // TestKinds checks what a failure says: that the provider refuses the instructions, or the form of the

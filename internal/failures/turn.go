@@ -94,7 +94,7 @@ func newError(c apierror.Class, message string, resets time.Time) *apierror.Erro
 		apiErr.RetryAfter = max(apierror.Soon, time.Until(resets))
 		if c == quotaSpent && apiErr.RetryAfter <= apierror.MaxRetryAfter {
 			apiErr.ShouldRetry = nil
-		} else if c == quotaSpent {
+		} else if c == quotaSpent && !strings.Contains(message, "try again at ") { // as Codex says it
 			apiErr.Message += fmt.Sprintf(" (This limit resets in %s.)", apiErr.RetryAfter.Round(time.Second))
 		}
 	}

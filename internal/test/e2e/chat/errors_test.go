@@ -41,7 +41,7 @@ func testUpstreamErrors(t *testing.T) {
 		{"http:503", 503, "", "503", "", true},
 		{"fail:rate_limit_exceeded Rate limit reached. Please try again in 11ms.", 429, "rate_limit_exceeded", "Rate limit reached", "", true},
 		{"fail:insufficient_quota", 429, "insufficient_quota", "", "false", false},
-		{"limit:3600", 429, "insufficient_quota", "(This limit resets in ", "false", false},
+		{"limit:3600", 429, "insufficient_quota", "try again at ", "false", false},
 		{"fail:context_length_exceeded", 400, "context_length_exceeded", "room", "", false},
 	} {
 		t.Run(c.prompt, func(t *testing.T) {
