@@ -68,6 +68,14 @@ func (l *RateLimits) Meter(model string) *Meter {
 	return &l.Meters[0]
 }
 
+// MeterID is like Meter, but returns the ID: PlanMeter if it is not known.
+func (l *RateLimits) MeterID(model string) string {
+	if meter := l.Meter(model); meter != nil {
+		return meter.ID
+	}
+	return PlanMeter
+}
+
 // Credits are what an account has bought beyond its plan (CreditsSnapshot).
 type Credits struct {
 	Has       bool   `json:"has_credits"`

@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ const (
 type modelList struct {
 	mu       sync.Mutex
 	models   []codexrpc.Model // nil: there is none yet
+	bundled  bool             // models are those that Codex brings along: the back end of the plan has listed none yet
 	err      error            // of the last request
 	askedAt  time.Time        // when the list was last asked for
 	answered chan struct{}    // closed after the answer to the request under way; nil: there is none
@@ -33,26 +35,30 @@ func (l *modelList) latest() ([]codexrpc.Model, error) {
 	return l.models, l.err
 }
 
-// ask asks for the list over conn in the background, unless the last list is at most maxListAge old or a
+// ask asks an instance for the list in the background, unless the last list is at most maxListAge old or a
 // request is under way. answered is closed after the answer; nil: no request is under way.
-func (l *modelList) ask(conn *codexrpc.Conn) (answered <-chan struct{}) {
+func (l *modelList) ask(in *Instance) (answered <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.answered == nil && (l.models == nil || time.Since(l.askedAt) > maxListAge) {
 		l.answered, l.askedAt = make(chan struct{}), time.Now()
-		go l.fetch(conn)
+		go l.fetch(in)
 	}
 	return l.answered
 }
 
-func (l *modelList) fetch(conn *codexrpc.Conn) {
+func (l *modelList) fetch(in *Instance) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), listTimeout, codexrpc.ErrTimeout)
 	defer cancel()
-	models, err := conn.Models(ctx)
+	models, err := in.conn.Models(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err = err; err == nil {
 		l.models = append([]codexrpc.Model{}, models...) // not nil, even if empty
+		if in.models != nil {
+			_, missing := os.Stat(in.models.backendPath)
+			l.bundled = in.conn.HasPlan() && missing != nil
+		}
 	}
 	close(l.answered)
 	l.answered = nil
@@ -65,7 +71,7 @@ func (l *modelList) fetch(conn *codexrpc.Conn) {
 // returns the catalogue's models. Without a catalogue, it waits until the app-server answers, and fails if
 // the answer is an error. In both cases it fails if ctx ends.
 func (in *Instance) Models(ctx context.Context) ([]codexrpc.Model, error) {
-	answered := in.list.ask(in.conn)
+	answered := in.list.ask(in)
 	if models, _ := in.list.latest(); models != nil {
 		return models, nil
 	}
@@ -97,11 +103,13 @@ func (in *Instance) DefaultModel(ctx context.Context) (string, error) {
 	return DefaultOf(models), err
 }
 
-// KnownDefault is like DefaultModel, but does not ask for a list of models.
+// KnownDefault is like DefaultModel, but does not ask for a list of models. Empty: the default is not known yet.
 func (in *Instance) KnownDefault(ctx context.Context) string {
 	model, err := in.conn.ConfiguredModel(ctx)
-	if models, _ := in.list.latest(); err == nil && model == "" {
-		model = DefaultOf(models)
+	in.list.mu.Lock()
+	defer in.list.mu.Unlock()
+	if err == nil && model == "" && !in.list.bundled {
+		model = DefaultOf(in.list.models)
 	}
 	return model
 }

@@ -164,11 +164,12 @@ func (cfg *Config) programFile() os.FileInfo {
 }
 
 // ProgramReplaced reports whether the command would now start another file than the one that serves:
-// after an update of npm's package, or of a link to a program. It does not see what a script starts.
+// after an update of npm's package, or of a link to a program. It does not see what a script starts. A file
+// that was only touched is the same.
 func (p *Process) ProgramReplaced() bool {
 	_, in, _ := p.published.read()
 	now := p.cfg.programFile()
-	return in != nil && in.file != nil && now != nil && !(os.SameFile(in.file, now) && in.file.ModTime().Equal(now.ModTime()))
+	return in != nil && in.file != nil && now != nil && !(os.SameFile(in.file, now) && in.file.Size() == now.Size())
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/must"
 )
@@ -146,6 +147,10 @@ func TestProgramReplaced(t *testing.T) {
 	p.published.latest = &instance{file: p.cfg.programFile()}
 	if p.ProgramReplaced() {
 		t.Error("it is replaced at once")
+	}
+	must.OK(t, os.Chtimes(native, time.Time{}, time.Now().Add(time.Hour)))
+	if p.ProgramReplaced() {
+		t.Error("it was only touched, and is replaced")
 	}
 	must.OK(t, os.Rename(native, native+".old"))
 	writeNested(t, native, "#!/bin/sh\necho a newer one\n")

@@ -52,7 +52,7 @@ type Login struct {
 	state  State                // without what its meters say
 	cause  Cause                // why the state is not Fine; empty in the states Fine and Unknown
 	rest   rest                 // of the whole login
-	spent  map[string]*rest     // of the meters that are spent, see meterOf
+	spent  map[string]*rest     // of the meters that are spent, by ID
 	limits *codexrpc.RateLimits // nil: not known
 	// picturesFrom is when the login may be used for pictures again; zero: at any time.
 	picturesFrom time.Time
@@ -136,7 +136,7 @@ func (l *Login) For(model string) Outlook {
 	if o.Reserve {
 		model = codexrpc.ReserveModel
 	}
-	if spent := l.spent[l.meterOf(model)]; l.state != SignedOut && spent.reason(now) != nil {
+	if spent := l.spent[l.limits.MeterID(model)]; l.state != SignedOut && spent.reason(now) != nil {
 		o.Rests, o.Until = spent.failure, cmp.Or(spent.resetsAt, spent.until)
 	}
 	o.Exhausted = l.isExhausted(model)
@@ -168,14 +168,7 @@ func (l *Login) isExhausted(model string) bool {
 // terminal: the provider offers the reserve, and does not allow the use of the plan's own meter.
 func (l *Login) onReserve(model string) bool {
 	offered := l.limits != nil && l.limits.LunaReserve && l.limits.Allowed != nil && !*l.limits.Allowed
-	return offered && l.meterOf(model) == codexrpc.PlanMeter && !l.isExhausted(codexrpc.ReserveModel)
-}
-
-func (l *Login) meterOf(model string) string {
-	if meter := l.limits.Meter(model); meter != nil {
-		return meter.ID
-	}
-	return codexrpc.PlanMeter
+	return offered && l.limits.MeterID(model) == codexrpc.PlanMeter && !l.isExhausted(codexrpc.ReserveModel)
 }
 
 // Rests returns why the login rests (is not used) for turns with a model, see [Outlook].
@@ -203,7 +196,7 @@ func (l *Login) Try(model string) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var tried []*rest
-	for _, r := range []*rest{&l.rest, l.spent[l.meterOf(model)]} {
+	for _, r := range []*rest{&l.rest, l.spent[l.limits.MeterID(model)]} {
 		if r != nil && r.failure != nil && !r.beingTried {
 			r.beingTried = true
 			tried = append(tried, r)
@@ -257,7 +250,7 @@ func (l *Login) setState(state State, cause Cause, failure error, restsUntil tim
 func (l *Login) Worked(model string) {
 	l.update(func() {
 		l.setState(Fine, "", nil, time.Time{})
-		delete(l.spent, l.meterOf(model))
+		delete(l.spent, l.limits.MeterID(model))
 		l.failuresInRow, l.silence = 0, 0
 		l.answers.Add(1)
 		l.models.work(model)
@@ -342,7 +335,7 @@ func (l *Login) spendMeter(model string, failure *codexrpc.TurnError, now time.T
 	if !r.resetsAt.IsZero() && r.resetsAt.Before(r.until) {
 		r.until = r.resetsAt
 	}
-	l.spent[l.meterOf(model)] = r
+	l.spent[l.limits.MeterID(model)] = r
 }
 
 // Fail records a failure of a turn with a model, or of a request for the account, if it says something about

@@ -42,12 +42,13 @@ type login struct {
 	limitsAskedAt time.Time           // when Codex was last asked for the limits of the plan
 	changes       atomic.Int64        // of the limits, as the processes had counted them when Codex last answered
 
-	// Only the goroutine of watch uses the next four fields.
+	// Only the goroutine of watch uses the next five fields.
 	lastReported  loginstate.Status                 // the status that was reported last
 	oldFiles      map[*Process]appserver.LoginFiles // the login files that each process had before a sign-in, or when the login was signed out
 	hasNewSignIn  bool                              // a sign-in has succeeded, and some process may not use it yet
 	askedAt       time.Time                         // when the back end was last asked about a failing login
 	backendFailed bool                              // the login is failing, and the last answer of the back end was a failure
+	told          seenCodex                         // the changes of Codex that were reported last
 
 	thresholds quota.Thresholds // which percentages were reported in each window of the plan
 }
@@ -121,7 +122,7 @@ func (l *login) watch(ctx context.Context) {
 	for {
 		if all := l.processes(); len(all) > 0 { // all is empty while the first process of the login is still being made
 			for _, p := range all {
-				p.reportCodex(ctx)
+				l.reportCodex(ctx, p)
 			}
 			l.report(all)
 			l.reportWindows(all)

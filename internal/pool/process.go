@@ -32,7 +32,7 @@ type Process struct {
 	holders   []*member // the members that use the process, one of each configuration; the last one's log and limits apply
 	hadHolder bool      // addHolder was called
 
-	seenVersion, seenModel string // of Codex, and its default; only reportCodex uses them
+	seen seenCodex // only reportCodex uses it
 
 	tracker  stateTracker
 	eventsMu sync.Mutex    // guards events

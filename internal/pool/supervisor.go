@@ -26,6 +26,7 @@ type Supervisor struct {
 	memories     shared[*claims.Memory] // the results of Pool.Memory, by the joined keys of a pool's processes
 	stopping     backgroundTasks        // processes that are being stopped in the background
 	claimedHomes sync.Map               // the CODEX_HOMEs for which a sign-in is under way
+	versions     sync.Map               // of Codex that were seen: each is warned of at most once
 
 	mu                 sync.Mutex
 	openConfigurations []*Configuration // the configurations after Open and before Release, the newest last

@@ -1,6 +1,7 @@
 package logins
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -277,5 +278,72 @@ func TestUpdateOfCodex(t *testing.T) {
 	}
 	if told := notes(); !strings.Contains(told, "Codex 99.0.0 is newer than what was tested (") || strings.Contains(told, "restart") {
 		t.Errorf("after the restart, it says %s", told)
+	}
+}
+
+// TestDefaultModelChanges lets the back end of a login give its first place to other models: one event tells each,
+// for two app-servers, as soon as a next one has the list. A list that cannot be read changes nothing, nor does a
+// reload, nor another login with another default. The model in Codex's own configuration goes first.
+func TestDefaultModelChanges(t *testing.T) {
+	const name = "codex.default_model_changed"
+	e2e.OwnTemp(t)
+	e2e.WithLogin(t)
+	s, other, witness := e2e.NewUnstarted(t), newAccount(t, nil), rand.Text()
+	options := strings.Replace(s.AppServer(), "{", "{\nprocesses 2", 1) + "\n" + other.block
+	config := strings.Replace(s.Caddyfile(options), "admin off", "admin off\nevents {\non "+name+" witness "+witness+"\n}", 1)
+	unreadable := func() (mend func()) {
+		return s.Plan.Fail(planbackend.Models, planbackend.Status(http.StatusInternalServerError))
+	}
+	mend := unreadable()
+	s.Serve(options)
+	admin := s.WithAdmin(config)
+	s.WaitMembers(3)
+	newest := 0
+	slug := func(n int) string { return fmt.Sprint("gpt-7.", n) }
+	next := func() {
+		newest++
+		must.OK(t, s.Plan.AddModel(slug(newest), "gpt-6-sol", map[string]any{"priority": -newest, "context_window": 20_000 + newest}))
+		e2e.Restart(s, admin)
+	}
+	restartAndTell := func() (model string) {
+		e2e.WaitFor(t, "an event of a new default", func() bool { // again, if the default before was not seen yet
+			next()
+			for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+				if slices.ContainsFunc(eventsOf(witness), func(e seenEvent) bool { return e.data["model"] == slug(newest) }) {
+					return true
+				}
+			}
+			return false
+		})
+		return slug(newest)
+	}
+	e2e.WaitFor(t, "the list to be asked for", func() bool { return s.Plan.Count(planbackend.Models) > 0 })
+	mend()
+	first := restartAndTell()
+	mend = unreadable()
+	e2e.Restart(s, admin)
+	mend()
+	s.Load(strings.Replace(strings.Replace(config, "admin off", "admin "+admin.Addr, 1), "codex {", "codex {\nkeepalive 20s", 1))
+	second := restartAndTell()
+	file := filepath.Join(s.Home, "config.toml")
+	e2e.WriteFile(t, file, "model = \"gpt-6-sol\"\n"+e2e.ReadFile(t, file))
+	e2e.Restart(s, admin)
+	awaitEvent(t, witness, name, func(data map[string]any) bool { return data["model"] == "gpt-6-sol" })
+
+	windows, told := map[any]any{"gpt-6-sol": 272_000}, make(map[any]int)
+	for n := range newest {
+		windows[slug(n+1)] = 20_000 + n + 1
+	}
+	for _, e := range eventsOf(witness) {
+		told[e.data["model"]]++
+		for _, which := range []string{"", "_before"} {
+			model := e.data[cmp.Or(strings.TrimPrefix(which, "_"), "model")]
+			if window, ours := windows[model]; !ours || e.data["context_window"+which] != window || e.data["limit"+which] != "codex" {
+				t.Errorf("%v", e.data)
+			}
+		}
+	}
+	if told[first] != 1 || told[second] != 1 || told["gpt-6-sol"] != 1 {
+		t.Errorf("%v", told)
 	}
 }
