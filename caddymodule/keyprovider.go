@@ -22,7 +22,7 @@ func (p *KeysProvider) Authenticate(w http.ResponseWriter, r *http.Request) (cad
 	a, apiErr := p.admit(r)
 	if apiErr != nil {
 		if presentedKey(r) != "" { // otherwise, the request may be for another provider
-			p.log(r, apiErr)
+			p.report(r, apiErr)
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		return caddyauth.User{}, false, nil

@@ -57,15 +57,15 @@ func (h *KeysHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, next cad
 		setRequestID(w, r, &reqCtx.ids)
 		rt.prepare(w, r, reqCtx)
 		refuse(w, r, apiErr)
-		countRequest(rt.name, apiErr)
-		h.log(r, apiErr)
+		h.report(r, apiErr)
 		return nil
 	}
 	defer a.release()
 	return next.ServeHTTP(w, r)
 }
 
-func (h *KeysHandler) log(r *http.Request, e *apierror.Error) {
+func (h *KeysHandler) report(r *http.Request, e *apierror.Error) {
+	countRequest("keys", e)
 	if chosen, leftOut := h.refusals.choose(e.Code.Label(), time.Now()); chosen {
 		h.refusals.log(r, e, &usage.Record{Route: "keys", RequestID: r.Header.Get(requestIDHeader), User: userOf(r)}, leftOut)
 	}
