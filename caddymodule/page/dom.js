@@ -31,12 +31,16 @@ export function svg(name, attributes, ...children) {
 }
 
 // follow returns a function to call after something was added to a list that scrolls. It
-// keeps the end in sight if that was so before, once for each frame.
+// keeps the end in sight until the person scrolls up, once for each frame.
 export function follow(list) {
   let atEnd = true;
   let due = false;
+  let top = 0;
   list.addEventListener('scroll', () => {
-    if (!due) atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 80;
+    const near = list.scrollHeight - list.scrollTop - list.clientHeight < 80;
+    if (near) atEnd = true;
+    else if (list.scrollTop < top) atEnd = false; // by the person: what is added moves nothing up
+    top = list.scrollTop;
   });
   const added = (always = false) => {
     if (always) atEnd = true;

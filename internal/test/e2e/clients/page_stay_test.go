@@ -21,10 +21,12 @@ func checkFocus(t *testing.T, tab *browser.Tab, after, want string) {
 	}
 }
 
-// reload loads the page again and waits until it knows the models.
+// reload leaves the page, loads it again, and waits until it knows the models.
 func reload(tab *browser.Tab) {
-	browser.Eval[bool](tab, `(window.old = true, location.reload(), true)`)
-	tab.WaitFor(`!window.old && document.querySelector('#model')?.options.length > 2`)
+	address := browser.Eval[string](tab, `location.href`)
+	tab.Go("about:blank") // else a page that is about to go may be asked
+	tab.Go(address)
+	tab.WaitFor(`document.querySelector('#model')?.options.length > 2`)
 }
 
 // last is the text of the last answer.
