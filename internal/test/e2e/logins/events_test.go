@@ -318,10 +318,12 @@ func TestDefaultModelChanges(t *testing.T) {
 		return slug(newest)
 	}
 	e2e.WaitFor(t, "the list to be asked for", func() bool { return s.Plan.Count(planbackend.Models) > 0 })
+	admin.Status() // waits for the answers
 	mend()
 	first := restartAndTell()
 	mend = unreadable()
 	e2e.Restart(s, admin)
+	admin.Status()
 	mend()
 	s.Load(strings.Replace(strings.Replace(config, "admin off", "admin "+admin.Addr, 1), "codex {", "codex {\nkeepalive 20s", 1))
 	second := restartAndTell()
