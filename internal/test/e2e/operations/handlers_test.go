@@ -42,6 +42,35 @@ func TestBehindOtherHandlers(t *testing.T) {
 	}
 }
 
+// TestBehindCodexKeys checks that codex serves the key that codex_keys has taken from a request, and that each request
+// counts once, also on a WebSocket, and also if handle_path has changed its path.
+func TestBehindCodexKeys(t *testing.T) {
+	file := e2e.NewKeyFile(t, map[string]string{"sk-both": "user ann\nmodels gpt-5.5\nrequests 4 24h\nmax_concurrent 1"})
+	s := e2e.NewSite(t, "")
+	s.Load(s.Wrap("handle_path /ai/* {\ninvoke keys\n}\nhandle /v1/* {\ninvoke keys\n}\nrespond x") +
+		"&(keys) {\nroute {\ncodex_keys {\napi_keys_file " + file.Path + "\n}\ncodex {\n" + s.AppServer() + "\n}\n}\n}\n")
+	ask := func(path, model string) (int, string) {
+		response, text := s.Call(http.MethodPost, path, e2e.Asks("say:ok", e2e.Fields{"model": model}), e2e.Bearer("sk-both"))
+		return response.StatusCode, text
+	}
+	if status, text := ask("/ai/v1/responses", "gpt-5.5"); status != http.StatusOK || !strings.Contains(text, `"ok"`) {
+		t.Errorf("by handle_path: %d %s", status, text)
+	}
+	socket := s.DialResponses(e2e.Bearer("sk-both")) // the handshake counts, and its first request does not
+	for range 2 {
+		socket.Respond(e2e.Fields{"model": "gpt-5.5", "input": "say:ok"})
+	}
+	if status, text := ask("/v1/responses", "gpt-5"); status != http.StatusForbidden && status != http.StatusNotFound {
+		t.Errorf("a model that is not the key's: %d %s", status, text)
+	}
+	if _, refused := socket.Ask(e2e.Fields{"model": "gpt-5.5", "input": "say:ok"}); refused == nil || *refused.Error.Code != "rate_limit_exceeded" {
+		t.Errorf("the fifth request: %+v", refused)
+	}
+	if status, text := ask("/v1/responses", "gpt-5.5"); status != http.StatusTooManyRequests {
+		t.Errorf("the sixth request: %d %s", status, text)
+	}
+}
+
 // basic returns the Authorization header of a user with the password "secret".
 func basic(user string) http.Header {
 	return http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(user+":secret"))}}
