@@ -42,12 +42,14 @@ func (g *Gateway) recordedHead(ex *exchange) recorder.Head {
 	return head
 }
 
-// recordedHeaders are the headers that are recorded: those that the answer depends on, or that say what it is.
-var recordedHeaders = append([]string{
+// recordedHeaders are the headers that are recorded: those that the answer depends on, or that say what it is. A replay
+// knows no plan and no key, so headers about these are left out.
+var recordedHeaders = []string{
 	"Accept", "Content-Type", "User-Agent", "Anthropic-Version", "Anthropic-Beta", "Openai-Beta", "X-Proxy-Stop-After-Tools",
-}, AnswerHeaders...)
+	modeHeader, stopHeader, countHeader, truncatedHeader, ignoredHeader, shortenedHeader, "Retry-After", "X-Should-Retry",
+}
 
-// AnswerHeaders are the headers that say how a request was served. They are recorded, and pages may read them.
+// AnswerHeaders are the headers that say how a request was served. Pages may read them.
 var AnswerHeaders = []string{
 	modeHeader, stopHeader, countHeader, truncatedHeader, ignoredHeader, shortenedHeader, budgetHeader, notStoredHeader,
 	reserveHeader, "Retry-After", "X-Should-Retry", "X-Codex-Active-Limit",
