@@ -11,8 +11,6 @@ const (
 	methodModelList         = "model/list"
 	methodConfigRead        = "config/read"
 	methodThreadStart       = "thread/start"
-	methodThreadResume      = "thread/resume"
-	methodThreadFork        = "thread/fork"
 	methodThreadInject      = "thread/inject_items"
 	methodThreadUnsubscribe = "thread/unsubscribe"
 	methodTurnStart         = "turn/start"

@@ -55,17 +55,6 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 	return c.startThread(ctx, call{method: methodThreadStart, params: &params})
 }
 
-// ResumeThread opens a thread that the app-server has stored, with its history. A thread with
-// [ThreadStartParams].Ephemeral is not stored.
-func (c *Conn) ResumeThread(ctx context.Context, id string) (*Thread, error) {
-	return c.startThread(ctx, call{method: methodThreadResume, params: &Thread{id: id}})
-}
-
-// ForkThread starts a thread with the history of a stored thread, which stays as it is.
-func (c *Conn) ForkThread(ctx context.Context, id string) (*Thread, error) {
-	return c.startThread(ctx, call{method: methodThreadFork, params: &Thread{id: id}})
-}
-
 // PrepareThread starts a thread in the background, with params from [ThreadStartParams.AppendJSON].
 // It returns false, and starts nothing, if too many calls are in flight. Otherwise ready is called
 // after the start, with the thread, or nil if the start has failed.

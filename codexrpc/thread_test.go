@@ -270,24 +270,6 @@ func TestFailBeginning(t *testing.T) {
 	})
 }
 
-// TestStoredThreads resumes a stored thread, and forks it.
-func TestStoredThreads(t *testing.T) {
-	withPeer(t, func(t *testing.T, c *Conn, p *peer) {
-		for method, open := range map[string]func(context.Context, string) (*Thread, error){methodThreadResume: c.ResumeThread, methodThreadFork: c.ForkThread} {
-			var thread *Thread
-			done := async(func() (err error) {
-				thread, err = open(t.Context(), "thr-1")
-				return err
-			})
-			call := p.expect(method)
-			p.answer(call, `{"thread":{"id":"of `+method+`"}}`)
-			if err := <-done; err != nil || string(call.Params) != `{"threadId":"thr-1"}` || thread.ID() != "of "+method {
-				t.Errorf("%s %s: %v", method, call.Params, err)
-			}
-		}
-	})
-}
-
 // TestEvents checks that an iteration has all events up to the end of the turn, and that it ends
 // with its context, with the connection, or when its caller has enough.
 func TestEvents(t *testing.T) {
