@@ -85,7 +85,7 @@ func (r *redactor) begin(e *Entry, isHead bool) {
 	case ToServer:
 		var id, method wirejson.Value
 		wirejson.Value(e.Message).Pick(wirejson.Into("id", &id), wirejson.Into("method", &method))
-		r.raw = r.raw && !method.Is("thread/start") && !method.Is("thread/resume")
+		r.raw = r.raw && !method.Is("thread/start")
 		if len(e.Message) > maxLine {
 			e.Message = fmt.Appendf(nil, `{"id":%s,"method":%s,"cut":%d}`, cmp.Or(string(id), "null"), cmp.Or(string(method), "null"), len(e.Message))
 		}
