@@ -50,7 +50,7 @@ func TestUntested(t *testing.T) {
 func TestReleasesAreNamed(t *testing.T) {
 	for file, wants := range map[string][]string{
 		"Makefile":                   {`CODEX_VERSION := ` + newestTested + `.`},
-		"README.md":                  {"Tested with Codex " + newestTested + ";", "is " + oldestSupported + ".", "no Codex " + oldestSupported + " or newer", "@openai/codex@" + newestTested + "."},
+		"README.md":                  {"Tested with Codex " + newestTested + ";", "is " + oldestSupported + ", two minor releases back.", "no Codex " + oldestSupported + " or newer", "@openai/codex@" + newestTested + "."},
 		"docs/troubleshooting.md":    {"@openai/codex@" + newestTested + "."},
 		"docs/dev/codex-releases.md": {"Use Codex " + newestTested + ". The oldest release is " + oldestSupported, "| " + newestTested + ".", "| " + oldestSupported + "."},
 		"docs/deployment.md":         {"@openai/codex@" + newestTested + "."},
