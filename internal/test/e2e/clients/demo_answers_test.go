@@ -131,6 +131,7 @@ func testDemoSignIn(t *testing.T, program string) {
 		t.Errorf("%s does not wait for anybody", code)
 	}
 	said := screen.Wait("your own Codex login answers now")
+	http.DefaultClient.CloseIdleConnections() // Caddy closes those of the configuration before at any time
 	if got := d.chat("say:Here is the plan's model.", "").Get("content").Str; got != "Here is the plan's model." || plan.Count(planbackend.Issuer) == 0 {
 		t.Errorf("%s: %s", got, said)
 	}
